@@ -76,7 +76,7 @@ def summary() -> str:
     lines = [
         "# Units of many columns",
         "",
-        "More than 100 columns. `python benchmarks/units.py`, one thread, processor seconds of a fit, busy machine.",
+        "Tables of more than 100 columns: `python benchmarks/units.py`, one thread, processor seconds of a fit.",
         'Differences of the default from the same kernel in units of each column ("own units"): with several splits their',
         "mean ± standard error over splits, with one split over test rows. Tables with a star are held out.",
         "",

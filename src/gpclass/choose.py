@@ -18,7 +18,10 @@ from .registry import register as register  # `gpclass.register`: our own classe
 from .sparse import SVGP, ScalableEP
 from .spelling import did_you_mean
 
-LARGEST_SIZE = 4000  # largest `Engine.size` of a problem for which "auto" uses an engine
+LARGEST_SIZE = 4000  # largest `Engine.size` of a problem for which "auto" learns hyperparameters with an engine
+# With one latent function: largest number of rows for which "auto" computes the posterior on all rows too, with
+# hyperparameters that an engine on inducing points has learned (`benchmarks/many_rows.py`)
+MOST_POSTERIOR_ROWS = 7000
 CROWDED = 1.25  # rows for each different input above which "auto" prefers engines whose cost does not grow with them
 CROWDED_SIZE = 600  # largest `Engine.size` of such problems for engines that cost more than a factorisation per class
 # Engines that "auto" tries first, in this order. With many rows joint factors give better probabilities than pairwise ones,
@@ -120,7 +123,9 @@ def default_engines(n_rows: int, n_classes: int, likelihood: Any = "auto") -> tu
     return tuple(name for name in names if takes_targets(engine_named(name), likelihood, n_classes))
 
 
-def engine_for(likelihood: Any, n_rows: int = 0, n_places: int | None = None, fractions: bool = False) -> Engine:
+def engine_for(
+    likelihood: Any, n_rows: int = 0, n_places: int | None = None, fractions: bool = False, posterior_only: bool = False
+) -> Engine:
     """Return the engine that "auto" chooses.
 
     Of the engines in `AUTO` that support the likelihood and are fast enough for this number of rows, it is the one with the
@@ -139,15 +144,18 @@ def engine_for(likelihood: Any, n_rows: int = 0, n_places: int | None = None, fr
     fractions : bool, default=False
         Whether some rows have weights below one. Engines that are slow with them (`slow_fractions`) are chosen only if no
         other supports the likelihood.
+    posterior_only : bool, default=False
+        Whether another engine may learn the hyperparameters, so that there is time for a posterior on more rows.
 
     Returns
     -------
     Engine
     """
     n_places = n_rows if n_places is None else n_places
+    limit = MOST_POSTERIOR_ROWS if posterior_only and likelihood.n_latents == 1 else LARGEST_SIZE
 
     def fits(engine):
-        return engine.size(n_places if engine.weights == "places" else n_rows, likelihood.n_latents) <= LARGEST_SIZE
+        return engine.size(n_places if engine.weights == "places" else n_rows, likelihood.n_latents) <= limit
 
     able = [engine for engine in AUTO if engine.serves(likelihood) and fits(engine)]
     able = able or [engine for engine in (cls() for cls in registered("engine").values()) if engine.serves(likelihood)]
@@ -161,6 +169,11 @@ def engine_for(likelihood: Any, n_rows: int = 0, n_places: int | None = None, fr
         f"no engine supports {type(likelihood).__name__}: it has none of the methods that engines need. "
         "Derive it from Sigmoid, or implement log_prob, tilted_moments or expected_log_prob."
     )
+
+
+def is_searchable(engine: Engine, n_rows: int, n_latents: int) -> bool:
+    """Return whether "auto" has time for a search over hyperparameters with this engine."""
+    return engine.size(n_rows, n_latents) <= LARGEST_SIZE
 
 
 def is_crowded(n_rows: int, n_places: int) -> bool:

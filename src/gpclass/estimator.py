@@ -66,8 +66,9 @@ class GPClassifier(Answers, Decisions, ClassifierMixin, GPEstimator):
 
         "auto" is EP for two classes and nested EP for more. With softmax it is variational MNL. With robust-max, and with
         label noise in multinomial probit, it is quadrature EP with independent classes. Above a few thousand rows it is
-        scalable EP, and with softmax, above 4000 / (n_classes - 1) rows, SVGP. With one-against-rest it is scalable EP for
-        any number of rows.
+        scalable EP, and with softmax, above 4000 / (n_classes - 1) rows, SVGP. From 4000 to 7000 rows of two classes,
+        scalable EP learns the hyperparameters, and the posterior is that of EP if its leave-one-out probabilities are
+        better. With one-against-rest it is scalable EP for any number of rows.
 
         "laplace", "nested-ep" and all names after it support any number of classes; the others support two, or any number
         of ordered categories (except "vb" and "lr"). "ivm" and

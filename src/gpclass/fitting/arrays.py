@@ -16,6 +16,7 @@ from ..engines import Engine
 from ..expressions import VARIANCE
 from ..inputs import fitted_inputs, row_fingerprints, starting_point
 from ..learning import Learned, TrainingRows, integrated, left_out, stacked, warn_if_too_large
+from ..learning.memory import fits_in_memory
 from ..learning.parallel import until_interrupted
 from ..learning.rows import is_soft, labelled_rows, merged, observations, row_weights, soft_labels
 from ..learning.streams import codes, declared_order, of_one_type
@@ -23,7 +24,16 @@ from ..learning.validate import TRAINING
 from ..numerics.threads import threads_for
 from ..progress import interrupted, phase
 from ..units import Start, start_kernels
-from .problem import auto_engine, best_start, check_averaging, check_settings, generator, given_engine, set_classes
+from .problem import (
+    auto_engine,
+    best_start,
+    check_averaging,
+    check_settings,
+    generator,
+    given_engine,
+    set_classes,
+    too_large_to_search,
+)
 from .search import calibrate, conclude, search
 
 AUTO_KERNELS = (None, "rbf", "rbf + linear")  # fitted and stacked by kernel="auto"; None is the default kernel
@@ -107,8 +117,12 @@ def _observations(model: Any, X: Any, votes: np.ndarray, weight: np.ndarray | No
     if is_auto(model.inference):
         data = merged(X, votes, weight)
         fractions = data.weight is not None and bool(np.any(data.weight < 1))
-        engine = auto_engine(model, len(data.codes), len(data.X), fractions)
-        data = data if engine.weights == "places" else data.separate()
+        # an average over hyperparameters needs many posteriors
+        once = model.hyper == "mode" and fits_in_memory(len(data.codes))
+        engine = auto_engine(model, len(data.codes), len(data.X), fractions, posterior_only=once)
+        # another engine that searches needs a row for each observation
+        together = engine.weights == "places" and not too_large_to_search(model, engine, len(data.X))
+        data = data if together else data.separate()
     else:
         engine = given_engine(model)
         data = observations(engine, X, votes, weight, engines_with_weights)

@@ -18,6 +18,8 @@ from ..choose import (
     engines_without_minibatches,
     is_auto,
     is_crowded,
+    is_searchable,
+    n_latents_of,
     takes_targets,
     targets_of,
 )
@@ -65,15 +67,30 @@ def set_classes(model: Any, labels: np.ndarray, order: Any) -> None:
 # engine and likelihood ------------------------------------------------------------------------------------------------
 
 
-def auto_engine(model: Any, n_rows: int, n_places: int | None = None, fractions: bool = False) -> Engine:
-    """Return the engine that "auto" chooses for `n_rows` rows with `n_places` different inputs; see `engine_for`."""
+def auto_engine(
+    model: Any, n_rows: int, n_places: int | None = None, fractions: bool = False, posterior_only: bool = False
+) -> Engine:
+    """Return the engine that "auto" chooses; the parameters are those of `engine_for`."""
     if is_auto(model.likelihood):
         # with mixed labels softmax is as good, and its engines need no more time than with one label for each row
         several = "softmax" if n_places is not None and is_crowded(n_rows, n_places) else "multinomial-probit"
         likelihood = as_likelihood("probit" if len(model.classes_) == 2 else several, len(model.classes_))
     else:
         likelihood = as_likelihood(model.likelihood, len(model.classes_))
-    return engine_for(likelihood, n_rows, n_places, fractions)
+    return engine_for(likelihood, n_rows, n_places, fractions, posterior_only)
+
+
+def too_large_to_search(model: Any, engine: Engine, n_rows: int) -> bool:
+    """Return whether "auto" has time for one posterior of an engine on all rows, but not for a search with it."""
+    n_latents = n_latents_of(model.likelihood, len(model.classes_))
+    return is_auto(model.inference) and engine.design == "all rows" and not is_searchable(engine, n_rows, n_latents)
+
+
+def learner_of(model: Any, objective: Objective) -> Engine:
+    """Return the engine that learns the hyperparameters: that of the objective, or the one of "auto" for its rows."""
+    engine, n_rows = objective.engine, len(objective.X)
+    other = engine.draws or too_large_to_search(model, engine, n_rows)
+    return engine_for(objective.likelihood, n_rows) if other else engine
 
 
 def given_engine(model: Any) -> Engine:

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from ..choose import engine_for
+from ..engines import Engine
 from ..learning import Calibration, Learned, LeftOut, Mixture, Objective, column_spread, learn, random_start
 from ..learning.scan import scanned
-from ..progress import phase, stops_here
-from .problem import continues
+from ..progress import interrupted, phase, stops_here
+from .problem import continues, learner_of
 
 
 def search(
@@ -51,8 +51,9 @@ def search(
     if model.n_restarts:
         spread = column_spread(objective.X, objective.kernel.seen)
         starts += [random_start(objective, distance, spread, rng) for _ in range(model.n_restarts)]
-    if engine.draws:
-        return _sampled_at_mode(objective, starts, model.max_iter, scan)
+    learner = learner_of(model, objective)
+    if learner is not engine:
+        return _at_mode(objective, learner, starts, model.max_iter, seed, scan)
     return learn(objective, starts, model.max_iter, stream, seed, scan, model.n_jobs)
 
 
@@ -66,20 +67,41 @@ def _sampled(objective: Objective, scan: bool) -> Learned:
     return Learned(draws, kernel, likelihood, objective.X, [], draws.n_iter)
 
 
-def _sampled_at_mode(objective: Objective, starts: list[np.ndarray], max_iter: int, scan: bool) -> Learned:
-    """Return draws of latent values at the hyperparameters that the engine of "auto" learns."""
-    auto = replace(objective, engine=engine_for(objective.likelihood, len(objective.X)))
-    learned = learn(auto, starts, max_iter, scan=scan)
-    # the posterior of that engine may not be represented on all rows
-    draws = objective.fit(learned.theta).fit
-    return Learned(draws, learned.kernel, learned.likelihood, objective.X, learned.history, learned.n_iter)
+def _at_mode(
+    objective: Objective, learner: Engine, starts: list[np.ndarray], max_iter: int, seed: int, scan: bool
+) -> Learned:
+    """Return the posterior of the objective's engine at the hyperparameters that another engine learns.
+
+    If both engines have leave-one-out probabilities, it is the posterior whose probabilities are better: hyperparameters
+    that are best for inducing points need not be the best for all rows.
+    """
+    learned = learn(replace(objective, engine=learner), starts, max_iter, seed=seed, scan=scan)
+    learned = replace(learned, engine=learner)
+    if interrupted() and not objective.engine.draws:
+        return learned
+    with phase("posterior on all rows"):
+        posterior = objective.fit(learned.theta).fit
+        on_all = replace(
+            learned, posterior=posterior, inputs=objective.X, rows=None, trainer=None, rows_left_out=None, engine=None
+        )
+        return on_all if objective.engine.draws else max(on_all, learned, key=_left_out_score)
+
+
+def _left_out_score(learned: Learned) -> float:
+    """Return the mean log probability of the labels, each predicted without its row."""
+    rows = learned.left_out()
+    return -np.inf if rows is None else rows.mean(rows.log_p[np.arange(len(rows.codes)), rows.codes])
 
 
 # the result ---------------------------------------------------------------------------------------------------------------
 
 
 def conclude(model: Any, learned: Learned, engine: Any, mixture: Mixture | None = None) -> None:
-    """Set the fitted attributes. With a mixture they describe its heaviest member, except `members_`."""
+    """Set the fitted attributes. With a mixture they describe its heaviest member, except `members_`.
+
+    `engine` is that of the objective, which is not always that of the result.
+    """
+    engine = learned.engine or engine
     model._set_learned(learned, engine, model.row_map_)
     model._mixture, model._members, model._trainer = mixture, [], learned.trainer
     if mixture is not None:

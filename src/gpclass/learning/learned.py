@@ -46,6 +46,8 @@ class Learned:
         Gradient of the objective in the hyperparameters; None if they were not learned.
     doubts : tuple of str
         Further texts for warnings; see `learning.doubts`.
+    engine : Engine or None
+        The engine of the posterior, if it is not that of the objective.
     """
 
     posterior: Any
@@ -60,6 +62,7 @@ class Learned:
     problem: str = ""
     slopes: np.ndarray | None = None
     doubts: tuple[str, ...] = ()
+    engine: Any = None
 
     @property
     def theta(self) -> np.ndarray:

@@ -63,20 +63,41 @@ def warn_if_too_large(n: int, n_latents: int = 1, others: Sequence[str] = tuple(
     MemoryError
         If the total memory does not suffice.
     """
-    arrays = ARRAYS if n_latents == 1 else ARRAYS + ARRAYS_PER_CLASS * n_latents
+    arrays = _arrays(n_latents)
     needed = arrays * 8 * n * n
-    known = list(limits()) if needed > UNCHECKED_BYTES else []
-    if not known:
-        return
-    tight, full = min(known, key=attrgetter("most")), min(known, key=attrgetter("free"))
-    too_large = needed > tight.most
-    if not too_large and needed <= max(full.free, 0.5 * full.most):  # much memory in use can be freed: file caches
+    tight, full = _limits_below(needed)
+    if full is None:
         return
     text = f"exact inference on {n} rows needs about {_gib(needed)} ({arrays} matrices of {n}×{n} numbers)"
-    advice = _advice(tight.most if too_large else full.free, arrays, n_latents, others)
-    if too_large:
+    advice = _advice(full.free if tight is None else tight.most, arrays, n_latents, others)
+    if tight is not None:
         raise MemoryError(f"{text}, but {tight.what} {_gib(tight.most)}. {advice}")
     warnings.warn(f"{text}; {full.what} {_gib(full.free)} free now. {advice}", UserWarning, stacklevel=outside())
+
+
+def fits_in_memory(n: int, n_latents: int = 1) -> bool:
+    """Return whether n×n algebra fits into the memory; if not, `warn_if_too_large` warns or raises an error."""
+    return _limits_below(_arrays(n_latents) * 8 * n * n)[1] is None
+
+
+def _arrays(n_latents: int) -> int:
+    """Return the peak number of n×n arrays."""
+    return ARRAYS if n_latents == 1 else ARRAYS + ARRAYS_PER_CLASS * n_latents
+
+
+def _limits_below(needed: int) -> tuple[Limit | None, Limit | None]:
+    """Return the tightest limit if it is below `needed` bytes, and the one with the least free memory if that is too little.
+
+    Both are None if the memory suffices. The second is a limit whenever the first is.
+    """
+    known = list(limits()) if needed > UNCHECKED_BYTES else []
+    if not known:
+        return None, None
+    tight, full = min(known, key=attrgetter("most")), min(known, key=attrgetter("free"))
+    if needed > tight.most:
+        return tight, full
+    enough = needed <= max(full.free, 0.5 * full.most)  # much memory in use can be freed: file caches
+    return None, None if enough else full
 
 
 def rows_that_fit(engine: str, memory: int, n_latents: int) -> int:

@@ -1,0 +1,139 @@
+"""Too many rows for a search on all of them: a search on inducing points, then a posterior on all rows or on points."""
+
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from gpclass import GPClassifier, choose, load, save
+from gpclass.fitting import arrays, search
+from gpclass.inference import EP
+from gpclass.sparse import ScalableEP
+
+ROWS = 90
+
+
+@pytest.fixture(autouse=True)
+def few_rows_are_many(monkeypatch):
+    """Numbers of rows between 50 and 100 are those of a posterior without a search."""
+    monkeypatch.setattr(choose, "LARGEST_SIZE", 50)
+    monkeypatch.setattr(choose, "MOST_POSTERIOR_ROWS", 100)
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, (300, 2))
+    y = np.where(np.sin(3 * X[:, 0]) * np.cos(2 * X[:, 1]) + 0.1 * rng.normal(size=300) > 0, "yes", "no")
+    return X, y
+
+
+def prefer(monkeypatch, design):
+    """Let posteriors with this design have the better leave-one-out probabilities."""
+    monkeypatch.setattr(search, "_left_out_score", lambda learned: learned.posterior.engine.design == design)
+
+
+def fitted(X, y, **settings):
+    return GPClassifier("rbf", random_state=0, **settings).fit(X[:ROWS], y[:ROWS])
+
+
+@pytest.mark.parametrize(("n", "posterior", "learner"), [(50, EP, EP), (51, EP, ScalableEP), (101, ScalableEP, ScalableEP)])
+def test_numbers_of_rows(n, posterior, learner):
+    likelihood = choose.as_likelihood("probit", 2)
+    assert type(choose.engine_for(likelihood, n, posterior_only=True)) is posterior
+    assert type(choose.engine_for(likelihood, n)) is learner
+
+
+def test_several_classes_have_inducing_points_at_once():
+    likelihood = choose.as_likelihood("multinomial-probit", 3)
+    assert type(choose.engine_for(likelihood, 60, posterior_only=True)) is ScalableEP
+
+
+def test_the_posterior_on_all_rows_is_that_of_ep_at_the_learned_hyperparameters(data, monkeypatch):
+    prefer(monkeypatch, "all rows")
+    X, y = data
+    model = fitted(X, y)
+    again = GPClassifier(model.kernel_, model.likelihood_, "ep", optimizer=None).fit(X[:ROWS], y[:ROWS])
+    assert type(model.inference_) is EP
+    assert model.inputs_.shape == (ROWS, 2)
+    assert len(model.history_) > 1
+    assert_allclose(model.log_evidence_, again.log_evidence_, rtol=1e-10)
+    assert_array_equal(model.predict_proba(X), again.predict_proba(X))
+    assert_array_equal(model.loo(), again.loo())
+
+
+def test_inducing_points_are_kept_if_they_are_better(data, monkeypatch):
+    prefer(monkeypatch, "inducing inputs")
+    model = fitted(*data)
+    assert type(model.inference_) is ScalableEP
+    assert len(model.inputs_) < ROWS
+    assert_array_equal(pickle.loads(pickle.dumps(model)).predict_proba(data[0]), model.predict_proba(data[0]))
+
+
+def test_the_better_leave_one_out_probabilities_decide(data, monkeypatch):
+    seen = []
+    score = search._left_out_score
+    monkeypatch.setattr(search, "_left_out_score", lambda learned: seen.append((score(learned), learned)) or seen[-1][0])
+    model = fitted(*data)
+    assert len(seen) == 2
+    best = max(seen, key=lambda pair: pair[0])
+    assert model.posterior_ is best[1].posterior
+    if type(model.inference_) is EP:
+        chosen = np.searchsorted(model.classes_, data[1][:ROWS])
+        expected = np.mean(model.posterior_.loo_log_class_probabilities()[np.arange(ROWS), chosen])
+        assert_allclose(best[0], expected, rtol=1e-12)
+
+
+def test_weighted_and_repeated_rows_are_the_same(data, monkeypatch):
+    prefer(monkeypatch, "all rows")
+    X, y = data
+    rows = np.concatenate([np.arange(70), np.arange(15)])
+    weighted = GPClassifier("rbf", random_state=0).fit(X[:70], y[:70], np.repeat([2.0, 1.0], [15, 55]))
+    repeated = GPClassifier("rbf", random_state=0).fit(X[rows], y[rows])
+    assert type(weighted.inference_) is EP
+    assert_allclose(weighted.predict_proba(X), repeated.predict_proba(X), atol=1e-10)
+
+
+def test_without_a_search_there_is_only_the_posterior_on_all_rows(data):
+    model = GPClassifier("rbf", optimizer=None, calibrate=None).fit(data[0][:ROWS], data[1][:ROWS])
+    assert type(model.inference_) is EP
+    assert model.history_ == []
+
+
+def test_an_engine_that_is_given_searches_itself(data):
+    model = fitted(*data, inference="ep")
+    assert type(model.inference_) is EP
+    assert model.history_[0].unit == "evaluation"
+
+
+def test_averages_over_hyperparameters_need_too_many_posteriors(data):
+    with pytest.raises(ValueError, match="needs an engine that uses all rows"):
+        fitted(*data, hyper="integrate")
+
+
+def test_stacked_kernels(data, monkeypatch):
+    prefer(monkeypatch, "all rows")
+    X, y = data
+    model = GPClassifier("auto", random_state=0).fit(X[:ROWS], y[:ROWS])
+    assert type(model.inference_) is EP
+    assert_allclose(model.predict_proba(X).sum(1), 1)
+
+
+def test_model_files(data, monkeypatch, tmp_path):
+    prefer(monkeypatch, "all rows")
+    model = fitted(*data)
+    save(model, tmp_path / "model.gpclass")
+    loaded = load(tmp_path / "model.gpclass")
+    assert_allclose(loaded.predict_proba(data[0]), model.predict_proba(data[0]), atol=1e-12)
+
+
+def test_too_little_memory_for_all_rows(data, monkeypatch):
+    monkeypatch.setattr(arrays, "fits_in_memory", lambda n: n < ROWS)
+    assert type(fitted(*data).inference_) is ScalableEP
+
+
+def test_streams_have_inducing_points(data):
+    X, y = data
+    model = GPClassifier("rbf", random_state=0, optimizer=None).fit([(X[:30], y[:30])])
+    assert type(model.inference_) is ScalableEP
