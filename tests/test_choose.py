@@ -153,7 +153,7 @@ def test_the_weights_of_rows_reach_the_choice_of_auto(monkeypatch):
     class Chosen(Exception):
         pass
 
-    def stop(likelihood, n_rows, n_places, fractions):
+    def stop(likelihood, n_rows, n_places, fractions, posterior_only):
         raise Chosen(fractions)
 
     monkeypatch.setattr("gpclass.fitting.problem.engine_for", stop)

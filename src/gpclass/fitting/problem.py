@@ -25,6 +25,7 @@ from ..choose import (
 )
 from ..engines import Engine, UnsuitableLikelihood
 from ..engines.contract import correlated_classes
+from ..engines.observations import weights_of
 from ..kernels import Kernel
 from ..learning import Objective, TrainingRows, column_spread, resolve_priors
 from ..learning.scan import best_objective
@@ -89,8 +90,9 @@ def too_large_to_search(model: Any, engine: Engine, n_rows: int) -> bool:
 def learner_of(model: Any, objective: Objective) -> Engine:
     """Return the engine that learns the hyperparameters: that of the objective, or the one of "auto" for its rows."""
     engine, n_rows = objective.engine, len(objective.X)
-    other = engine.draws or too_large_to_search(model, engine, n_rows)
-    return engine_for(objective.likelihood, n_rows) if other else engine
+    if not (engine.draws or too_large_to_search(model, engine, n_rows)):
+        return engine
+    return engine_for(objective.likelihood, n_rows, fractions=bool(np.any(weights_of(objective.y) < 1)))
 
 
 def given_engine(model: Any) -> Engine:
