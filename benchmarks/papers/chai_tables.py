@@ -70,6 +70,16 @@ SVM_4 = {  # table 4: Weston & Watkins, Crammer & Singer
 FEWER = "fewer splits than fifty"
 
 
+def smaller(splits: int, *others: str) -> str:
+    """What was smaller than in the paper, with so many splits."""
+    return ", ".join(([FEWER] if splits < THEIR_SPLITS else []) + list(others))
+
+
+def fewest(sets: dict[str, list[Piece]]) -> int:
+    """The number of splits of the set with the fewest."""
+    return min(map(len, sets.values()), default=0)
+
+
 def split_keys(names, splits, compute, tail: str = "", glass_every: int = 1) -> dict:
     """Work for `take_all`, in rounds of one split of each set, so that a run that ends early has as many of each.
 
@@ -110,10 +120,12 @@ def chai_3(keep: Keeper, full: bool) -> None:
     """Table 3, all columns, and section 9.2.1."""
     samples = 5000 if full else 1000
     compute = partial(chai_cases.table_3, samples=samples)
-    size = f"{FEWER}, {samples} importance samples instead of 100000"
-    sets = by_name(keep.take_all(split_keys(found(chai.DATA), 50 if full else 1, compute, f"/samples={samples}", 3), size))
+    draws = f"{samples} importance samples instead of 100000"
+    work = split_keys(found(chai.DATA), 50 if full else 1, compute, f"/samples={samples}", 3)
+    sets = by_name(keep.take_all(work, f"{FEWER}, {draws}"))
+    size = smaller(fewest(sets), draws)
     for name, pieces in sets.items():
-        more = {"splits": len(pieces), "size": size}
+        more = {"splits": len(pieces), "size": smaller(len(pieces), draws)}
         for column, theirs in TABLE_3[name].items():
             for measure, (paper, deviation) in theirs.items():
                 label, better = MEASURES_3[measure]
@@ -125,7 +137,8 @@ def chai_3(keep: Keeper, full: bool) -> None:
     for name, pieces in sets.items():
         logit, probit = (mean(pieces, c, "log_Z") for c in ("MC-MNL, variance π²/6", "MC-MNP"))
         text = f"section 9.2.1, {name}: at a variance of π²/6 log Z of logit ({logit:.1f}) is near probit's ({probit:.1f})"
-        keep.claim(text, abs(logit - probit) < 0.05 * abs(probit), splits=len(pieces), size=size)
+        holds = abs(logit - probit) < 0.05 * abs(probit)
+        keep.claim(text, holds, splits=len(pieces), size=smaller(len(pieces), draws))
     gaps = {name: values(pieces, "MC-MNL", "log_Z") - values(pieces, "KL-MNL", "log_Z") for name, pieces in sets.items()}
     largest = max(gap.max() for gap in gaps.values())
     keep.claim(
@@ -144,7 +157,7 @@ def chai_4(keep: Keeper, full: bool) -> None:
     pieces = keep.take_all(split_keys(found(chai.DATA), 50 if full else 1, chai_cases.table_4), FEWER)
     for name, some in by_name(pieces).items():
         paper, deviation = chai.TABLE_4[name]
-        more = {"splits": len(some), "size": FEWER if len(some) < THEIR_SPLITS else ""}
+        more = {"splits": len(some), "size": smaller(len(some))}
         keep(name, "errors", mean(some, "errors"), paper, of_splits(deviation, len(some), THEIR_SPLITS), **more)
 
 
@@ -159,8 +172,7 @@ def chai_4_svm(keep: Keeper, full: bool) -> None:
             other = kind != "Crammer-Singer"
             why = "another machine than the paper's" if other else "another program; few splits"
             row = f"{name}, {kind}" + f" (paper: {column})" * other
-            size = FEWER if len(some) < THEIR_SPLITS else ""
-            keep(row, "errors", mean(some, "errors"), paper, spread, splits=len(some), size=size, why=why)
+            keep(row, "errors", mean(some, "errors"), paper, spread, splits=len(some), size=smaller(len(some)), why=why)
 
 
 def chai_5(keep: Keeper, full: bool) -> None:
@@ -169,30 +181,30 @@ def chai_5(keep: Keeper, full: bool) -> None:
     compute = partial(chai_cases.table_5, splits=splits)
     work = split_keys(found(chai.DATA), spread_out(splits), compute, f" of {splits}", 5)
     sets = by_name(keep.take_all(work, FEWER))
-    size = f"{FEWER}, at evenly spread quantiles of the numbers of support vectors"
+    quantiles = "at evenly spread quantiles of the numbers of support vectors"
     for name, some in sets.items():
         paper, deviation = chai_sparse.TABLE_5[name][0]
         spread = of_splits(deviation, len(some), THEIR_SPLITS)
         for way, label in (("paper", "the paper's way"), ("own", "the engine's way")):
-            more = {"splits": len(some), "size": size if len(some) < THEIR_SPLITS else ""}
+            more = {"splits": len(some), "size": smaller(len(some), *[quantiles] * (len(some) < splits))}
             keep(f"{name}, {label}", "errors", mean(some, way, "errors"), paper, spread, **more)
     lost = {name: mean(some, "full", "log_Z_h") - mean(some, "paper", "log_Z_h") for name, some in sets.items()}
     if "new_thyroid" in lost and len(lost) > 1:
         shown = ", ".join(f"{name} {gap:.1f}" for name, gap in lost.items())
         text = f"figure 6: the sparse bound is loosest for thyroid (nats lost: {shown})"
-        keep.claim(text, max(lost, key=lost.__getitem__) == "new_thyroid", size=size)
+        keep.claim(text, max(lost, key=lost.__getitem__) == "new_thyroid", size=smaller(fewest(sets)))
 
 
 def chai_figure_1(keep: Keeper, full: bool) -> None:
     """Figure 1: iris, bounds of log Z as the prior variance grows."""
     samples = 5000 if full else 1000
     compute = partial(_points, partial(chai_cases.figure_1, samples=samples))
-    size = f"{FEWER}, {samples} importance samples instead of 100000"
+    draws = f"{samples} importance samples instead of 100000"
     work = split_keys(found(("iris",)), 50 if full else 1, compute, f"/samples={samples}")
-    pieces = list(keep.take_all(work, size).values())
+    pieces = list(keep.take_all(work, f"{FEWER}, {draws}").values())
     if not pieces:
         return
-    more = {"splits": len(pieces), "size": size}
+    more = {"splits": len(pieces), "size": smaller(len(pieces), draws)}
     Z, B, h = (np.mean([[p[name] for p in piece["points"]] for piece in pieces], axis=0)
                for name in ("log_Z", "log_Z_B", "log_Z_h"))  # fmt: skip
     keep.claim("log Z > log Z_B > log Z_h at every variance", bool(np.all(Z > B) and np.all(h < B)), **more)
@@ -207,10 +219,11 @@ def _points(compute, name: str, split: int) -> dict:
 
 def chai_figure_2(keep: Keeper, full: bool) -> None:
     """Figures 2 to 4: covariances between classes."""
-    size = f"{FEWER}, bounds of log Z instead of samples"
-    sets = by_name(keep.take_all(split_keys(found(chai.DATA), 50 if full else 1, chai_cases.figure_2, "", 5), size))
+    bounds = "bounds of log Z instead of samples"
+    work = split_keys(found(chai.DATA), 50 if full else 1, chai_cases.figure_2, "", 5)
+    sets = by_name(keep.take_all(work, f"{FEWER}, {bounds}"))
     for name, pieces in sets.items():
-        more = {"splits": len(pieces), "size": size}
+        more = {"splits": len(pieces), "size": smaller(len(pieces), bounds)}
         Z = {model: values(pieces, model, "log_Z_h") for model in ("M1", "M2", "M3", "M4", "M5")}
         gains = ", ".join(f"{model} {np.mean(Z[model] - Z['M1']):.1f}" for model in list(Z)[1:])
         same = {"wine": "no noticeable difference among the models"}.get(name)
@@ -224,7 +237,7 @@ def chai_figure_2(keep: Keeper, full: bool) -> None:
     if "new_thyroid" in sets:
         matrices = np.array([piece["M4"]["covariance"] for piece in sets["new_thyroid"]])
         normal, hyper, hypo = np.diagonal(matrices, axis1=1, axis2=2).mean(0)
-        more = {"splits": len(matrices), "size": size}
+        more = {"splits": len(matrices), "size": smaller(len(matrices), bounds)}
         order = f"figure 3: variances hyper- {hyper:.2f}, hypo- {hypo:.2f} and euthyroidism {normal:.2f} are in this order"
         keep.claim(order, bool(hyper > hypo > normal), **more)
         correlation = matrices[:, 1, 2] / np.sqrt(matrices[:, 1, 1] * matrices[:, 2, 2])
@@ -240,7 +253,7 @@ def chai_figure_5(keep: Keeper, full: bool) -> None:
     pieces = list(keep.take_all(work, FEWER).values())
     if not pieces:
         return
-    more = {"splits": len(pieces), "size": FEWER}
+    more = {"splits": len(pieces), "size": smaller(len(pieces))}
     for way, label in (("paper", "the paper's way"), ("own", "the engine's way")):
         gains = np.array([piece.array(way) - piece.array("random") for piece in pieces])
         text = f"{label}: active selection is above random selection from 75 variables on, in every split"

@@ -46,6 +46,7 @@ def seeger_1(keep: Keeper, full: bool) -> None:
     for (digit, d), values in sorted(ours.items()):
         told(keep, f"d = {d}", values, ivm.PAPER_USPS[digit][d], f"digit {digit}, ", why=BIAS, size=size)
     if len(sizes) > 1:
+        sizes = (*sizes, 500) if all((c, 500) in ours for c in digits) else sizes
         whole_digits = [c for c in range(10) if all((c, d) in ours for d in sizes)]
         grows = [np.all(np.diff([ours[c, d]["log_likelihood"] for d in sizes]) > 0) for c in whole_digits]
         text = "the test log likelihood always improves with the size of the active set"
