@@ -1,6 +1,7 @@
 """Too many rows for a search on all of them: a search on inducing points, then a posterior on all rows or on points."""
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -83,6 +84,13 @@ def test_the_better_leave_one_out_probabilities_decide(data, monkeypatch):
         chosen = np.searchsorted(model.classes_, data[1][:ROWS])
         expected = np.mean(model.posterior_.loo_log_class_probabilities()[np.arange(ROWS), chosen])
         assert_allclose(best[0], expected, rtol=1e-12)
+
+
+def test_there_is_no_posterior_on_all_rows_if_more_points_were_not_better(data, monkeypatch):
+    learn = search.learn
+    monkeypatch.setattr(search, "learn", lambda *given, **more: replace(learn(*given, **more), enough_points=True))
+    monkeypatch.setattr(search, "_left_out_score", lambda learned: pytest.fail("nothing is to be compared"))
+    assert type(fitted(*data).inference_) is ScalableEP
 
 
 def test_weighted_and_repeated_rows_are_the_same(data, monkeypatch):

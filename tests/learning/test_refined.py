@@ -1,15 +1,18 @@
 """Further inducing points after training on minibatches (`Training.refine`)."""
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 
 from gpclass import GPClassifier, load, save
 from gpclass.engines.inducing.training import MOST_REFINED, REFINED_WORK, WORTH_REFINING, Training
+from gpclass.learning import begin
 from gpclass.learning import learn_inducing as module
+from gpclass.learning.calibration import LeftOut
 from gpclass.progress import keeping_best
 from gpclass.sparse import ScalableEP
 
@@ -91,12 +94,85 @@ def interrupt_second(function, interrupt):
 
 def test_number_of_points_is_bounded_by_the_work():
     training = Training()
-    for n in (100, 1000, 4435, 20_000, 10**6):
-        for C in (1, 6):
-            count = training.refined_count(n, C)
-            assert training.count(n) <= count <= min(n, MOST_REFINED)
-            if count > training.count(n):
-                assert n * C * count**2 <= REFINED_WORK
-                assert count >= WORTH_REFINING * training.count(n)
+    for n, C in product((100, 1000, 4435, 20_000, 10**6), (1, 6)):
+        count = training.refined_count(n, C)
+        assert training.count(n) <= count <= min(n, MOST_REFINED)
+        if count > training.count(n):
+            assert n * C * count**2 <= REFINED_WORK
+            assert count >= WORTH_REFINING * training.count(n)
     assert training.refined_count(3000, 1) == MOST_REFINED
     assert training.refined_count(10**6, 3) == training.count(10**6)
+
+
+# rows that were held out decide ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def many_rows(rows, monkeypatch):
+    """240 rows are enough to hold 24 of them out. Refinements have 48 points."""
+    monkeypatch.setattr(begin, "LEAST_HELD_OUT", 20)
+    monkeypatch.setattr("gpclass.engines.inducing.training.MOST_REFINED", 48)
+    return rows
+
+
+def seen_by_judge(monkeypatch, verdict=None):
+    """Record what the held-out rows decide on; `verdict` replaces the score of the posterior on more points."""
+    seen = {}
+    score = module._held_out_score
+
+    def judge(run, Z, posterior):
+        seen.update(run=run, Z=Z, posterior=posterior, score=score(run, Z, posterior))
+        return seen["score"] if verdict is None else verdict
+
+    monkeypatch.setattr(module, "_held_out_score", judge)
+    return seen
+
+
+@pytest.mark.parametrize(("verdict", "count"), [(np.inf, 48), (-np.inf, 12)])
+def test_held_out_rows_decide_and_the_posterior_has_all_rows(many_rows, monkeypatch, verdict, count):
+    """Also if further points are not better: then the posterior on the points of training has all rows."""
+    X, y = many_rows
+    results = []
+    refine = module._refined
+    monkeypatch.setattr(module, "_refined", lambda *given: results.append(refine(*given)) or results[-1])
+    seen_by_judge(monkeypatch, verdict)
+    model = GPClassifier("matern32", inference=ENGINE, random_state=0).fit(X, y)
+    assert len(model.inputs_) == count
+    assert results[0].enough_points == (count == 12)
+    kernel, Z, new = model.kernel_, model.inputs_, X[:40] + 0.3
+    fit = replace(ENGINE, tol=1e-9).fit(kernel(Z), kernel(X, Z), kernel.diag(X), y, model.likelihood_)
+    mean, _ = model.posterior_.moments(kernel(Z, new), kernel.diag(new))
+    exact_mean, exact_var = fit.moments(kernel(Z, new), kernel.diag(new))
+    assert np.max(np.abs(mean - exact_mean) / np.sqrt(exact_var)) < 0.03  # the last sweep moved by at most 1e-3
+
+
+def test_the_score_is_that_of_a_posterior_that_has_not_seen_the_held_out_rows(many_rows, monkeypatch):
+    X, y = many_rows
+    seen = seen_by_judge(monkeypatch)
+    model = GPClassifier("matern32", inference=ENGINE, random_state=0).fit(X, y)
+    run, kernel, Z = seen["run"], model.kernel_, seen["Z"][0]
+    held, codes = run.held
+    rest = ~np.isin(X, held).all(1)
+    assert (len(held), rest.sum()) == (24, N - 24)
+    assert_array_equal(codes, [y[np.all(row == X, axis=1)][0] for row in held])
+    fit = replace(ENGINE, tol=1e-9).fit(kernel(Z), kernel(X[rest], Z), kernel.diag(X[rest]), y[rest], model.likelihood_)
+    log_p = fit.log_class_probabilities(kernel(Z, held), kernel.diag(held))
+    # the last sweep moved latent values by at most 1e-3 standard deviations
+    assert_allclose(seen["score"], np.mean(log_p[np.arange(24), codes]), atol=3e-3)
+
+
+def test_weights_of_held_out_rows_count(many_rows, monkeypatch):
+    X, y = many_rows
+    seen = seen_by_judge(monkeypatch)
+    weight = np.where(y == 0, 1.0, 3.0)
+    GPClassifier("matern32", inference=ENGINE, random_state=0).fit(X, y, weight)
+    held, codes = seen["run"].held
+    model = replace(seen["run"].model(), Z=seen["Z"], posterior=seen["posterior"])
+    own = model.log_class_probabilities(held)[np.arange(len(codes)), codes]
+    assert_allclose(seen["score"], np.average(own, weights=np.where(codes == 0, 1.0, 3.0)))
+
+
+def test_the_score_of_rows_left_out_is_their_weighted_mean_log_probability():
+    log_p = np.log([[0.2, 0.8], [0.5, 0.5], [0.9, 0.1]])
+    rows = LeftOut(log_p, np.array([1, 0, 1]), np.array([1.0, 2.0, 1.0]))
+    assert_allclose(rows.score, (np.log(0.8) + 2 * np.log(0.5) + np.log(0.1)) / 4)

@@ -73,11 +73,12 @@ def _at_mode(
     """Return the posterior of the objective's engine at the hyperparameters that another engine learns.
 
     If both engines have leave-one-out probabilities, it is the posterior whose probabilities are better: hyperparameters
-    that are best for inducing points need not be the best for all rows.
+    that are best for inducing points need not be the best for all rows. If they were not even better for more inducing
+    points, the posterior on all rows is not computed.
     """
     learned = learn(replace(objective, engine=learner), starts, max_iter, seed=seed, scan=scan)
     learned = replace(learned, engine=learner)
-    if interrupted() and not objective.engine.draws:
+    if (interrupted() or learned.enough_points) and not objective.engine.draws:
         return learned
     with phase("posterior on all rows"):
         posterior = objective.fit(learned.theta).fit
@@ -90,7 +91,7 @@ def _at_mode(
 def _left_out_score(learned: Learned) -> float:
     """Return the mean log probability of the labels, each predicted without its row."""
     rows = learned.left_out()
-    return -np.inf if rows is None else rows.mean(rows.log_p[np.arange(len(rows.codes)), rows.codes])
+    return -np.inf if rows is None else rows.score
 
 
 # the result ---------------------------------------------------------------------------------------------------------------

@@ -54,8 +54,8 @@ def begin_training(
     shape = source.n_rows, source.n_columns
     data = None if summary.hashes is None else checkpoints.identity_of_data(summary.hashes, shape, labels, Z)
     held, weight = None, summary.weight
-    if count := _held_rows(settings, source.n_rows):
-        chosen = sampled_rows(source.n_rows, (random_state, HELD_OUT_SEED), count)
+    chosen = held_rows(settings, source.n_rows, random_state)
+    if len(chosen):
         source, held = source.without(chosen, (random_state, 0))
         if weight is not None and held.weight is not None:
             weight -= float(np.sum(held.weight))
@@ -94,7 +94,12 @@ def begin_training(
     return trainer, source
 
 
-def _held_rows(training: Any, n: int) -> int:
+def held_rows(training: Any, n: int, seed: int) -> np.ndarray:
+    """Return the numbers of the rows that a run holds out, sorted."""
+    return sampled_rows(n, (seed, HELD_OUT_SEED), _n_held(training, n))
+
+
+def _n_held(training: Any, n: int) -> int:
     """Return the number of rows to hold out."""
     if not training.validation:
         count = min(training.held_out, n // HELD_OUT_SHARE)

@@ -40,6 +40,11 @@ class LeftOut(NamedTuple):
         """Return the weighted mean of values (n,)."""
         return float(np.average(values, weights=self.weight))
 
+    @property
+    def score(self) -> float:
+        """The mean log probability of the labels."""
+        return self.mean(self.log_p[np.arange(len(self.codes)), self.codes])
+
 
 @dataclass(frozen=True)
 class Calibration:

@@ -15,10 +15,12 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..callers import outside
 from ..engines.inducing.engine import without_warnings
+from ..engines.observations import targets_at
 from ..progress import interrupted, phase, stops_here
 from ..sparse import InducingFit
 from . import checkpoint as checkpoints
-from .begin import begin_training, train_inducing
+from .begin import begin_training, held_rows, train_inducing
+from .calibration import LeftOut
 from .held_rows import left_out_of_run
 from .inducing import InducingInputs, maximise_low_rank, shared_inputs, start_inputs
 from .learned import Learned
@@ -32,6 +34,7 @@ SETTLED_SIZE = 1 << 26  # size of K_fu up to which all rows are used at once if 
 SETTLED_VALUES = 2000  # rows times latent functions up to which sites converge at each evaluation, by default
 LEAST_SAMPLE = 400  # smallest sample of rows used to compare the terms of a sum of kernels before minibatch training
 ROWS_PER_POINT = 3  # rows of this sample per inducing point, at least
+JUDGING_ROWS = 2000  # largest number of rows that decide between posteriors, see `_refined`
 REFINED_TOL, REFINED_SWEEPS = 1e-3, 100  # tolerance and largest number of sweeps after training, see `_refined`
 SITES_ONLY: dict[str, Any] = {"warm_up": sys.maxsize, "learn_inputs": False}  # training that updates only the sites
 
@@ -52,6 +55,9 @@ def learn_inducing(objective, starts, max_iter, stream, seed) -> Learned:
             return learn_settled(crew, objective, labels, Z, summary.units.spread, starts, max_iter, seed)
         return _all_at_once(objective, starts, max_iter, source, seed)
     engine = _for_all_processes(engine, source)
+    refines = _refines(engine, source.n_rows, objective.likelihood.n_latents) and stream is None
+    if refines:
+        engine = replace(engine, held_out=JUDGING_ROWS)
     if not starts:
         engine = replace(engine, **SITES_ONLY)
     settings = {"priors": objective.priors if starts else None, "random_state": seed, "labels": labels}
@@ -69,8 +75,7 @@ def learn_inducing(objective, starts, max_iter, stream, seed) -> Learned:
     best = max(runs, key=lambda run: np.nan_to_num(run.log_evidence, nan=-np.inf))
     slopes = best.adam.m[: objective.n_hyper] if starts else None
     learned = replace(trained(best), slopes=slopes, rows_left_out=lambda: left_out_of_run(best, source))
-    # rows that were held out to judge the run must not be used
-    return _refined(objective, learned, source, seed) if engine.refine and stream is None and best.held is None else learned
+    return _refined(objective, learned, best, source, seed) if refines else learned
 
 
 def _for_all_processes(engine, source):
@@ -136,30 +141,43 @@ def _numbered(engine, number):
     return replace(engine, checkpoint=f"{os.fspath(engine.checkpoint)}.{number}", resume=resume)
 
 
-def _refined(objective, learned: Learned, source, seed: int) -> Learned:
-    """Return the result with further inducing points, and with sites of all rows that have converged.
+def _refines(engine, n: int, n_latents: int) -> bool:
+    """Return whether a posterior on more inducing points follows training.
+
+    Rows that the user holds out must not be used.
+    """
+    more = engine.refine and engine.refined_count(n, n_latents) > engine.count(n)
+    return more and not engine.validation and not engine.held_out
+
+
+def _refined(objective, learned: Learned, run: Trainer, source, seed: int) -> Learned:
+    """Return the result with further inducing points if they are better, and with sites of all rows that have converged.
 
     Minibatches learn hyperparameters with few points, whose number then limits how well the posterior is represented. With
-    fixed hyperparameters many more can be used in the same time.
+    fixed hyperparameters many more can be used in the same time. But hyperparameters that are best for few points need not
+    be good for many: if classes overlap much, they are not. So rows that the run has not seen decide. Leave-one-out
+    probabilities could not: with few points they are too good, since inducing inputs follow the labels.
     """
-    engine, n, C = objective.engine, source.n_rows, objective.likelihood.n_latents
-    Z = learned.inputs if learned.inputs.ndim == 3 else learned.inputs[None]
-    more = engine.refined_count(n, C) - Z.shape[1]
-    if more <= 0 or interrupted():
-        return learned
-    there = replace(objective, kernel=learned.kernel, likelihood=learned.likelihood)
-    loose = replace(engine, tol=max(engine.tol, REFINED_TOL), max_iter=min(engine.max_iter, REFINED_SWEEPS))
+    n, C = source.n_rows, objective.likelihood.n_latents
+    few = run.model().Z
+    there = replace(objective, engine=run.engine, kernel=learned.kernel, likelihood=learned.likelihood)
     try:
-        with phase(f"posterior on {Z.shape[1] + more} inducing points"), without_warnings():
+        with phase("more inducing points"), without_warnings():
+            more = replace(run.engine, n_inducing=run.engine.refined_count(n, C) - few.shape[1])
             summary = source.look((seed, 0))
-            further = start_inputs(summary, replace(engine, n_inducing=more), n, C, np.random.default_rng([seed, 1]))
-            Z = np.concatenate([Z, further], axis=1)
-            design = InducingInputs(Z, summary.units.spread, False)
-            low_rank = replace(there, engine=loose, X=np.asarray(there.X, float), design=design)
-            fit = low_rank.fit(there.theta).fit
+            further = start_inputs(summary, more, n, C, np.random.default_rng([seed, 1]))
+            Z, enough = np.concatenate([few, further], axis=1), False
+            if run.held is not None:
+                rest = np.setdiff1d(np.arange(n), held_rows(run.engine, n, run.seed))
+                tried = _settled(replace(there, X=there.X[rest], y=targets_at(there.y, rest)), Z, summary.units.spread)
+                enough = _held_out_score(run, Z, tried.posterior) <= left_out_of_run(run, source).score
+            Z = few if enough else Z
+            fit = None if interrupted() else _settled(there, Z, summary.units.spread)
     except KeyboardInterrupt:
         if not stops_here("the training on minibatches"):
             raise
+        fit = None
+    if fit is None:
         return learned
     if not fit.converged:
         warnings.warn(
@@ -171,11 +189,29 @@ def _refined(objective, learned: Learned, source, seed: int) -> Learned:
         return learned
     return replace(
         learned,
-        posterior=replace(fit.without_rows(), engine=engine),
+        posterior=replace(fit.without_rows(), engine=objective.engine),
         inputs=shared_inputs(Z),
         trainer=_run_for_later_rows(there, source, fit, Z, seed),
         rows_left_out=partial(left_out, fit),
+        enough_points=enough,
     )
+
+
+def _settled(objective, Z: np.ndarray, spread: np.ndarray) -> Any:
+    """Return the fit with these inducing inputs, after loosely converged sweeps over all rows."""
+    engine = objective.engine
+    loose = replace(engine, tol=max(engine.tol, REFINED_TOL), max_iter=min(engine.max_iter, REFINED_SWEEPS))
+    design = InducingInputs(Z, spread, False)
+    low_rank = replace(objective, engine=loose, X=np.asarray(objective.X, float), design=design)
+    return low_rank.fit(objective.theta).fit
+
+
+def _held_out_score(run: Trainer, Z: np.ndarray, posterior: Any) -> float:
+    """Return the mean log probability of the held-out labels of a run, with other inducing inputs and their posterior."""
+    assert run.held is not None, "rows were held out to judge"
+    X, place = run.held
+    model = replace(run.model(), Z=Z, posterior=posterior)
+    return LeftOut(model.log_class_probabilities(X), place, run.held_weight, True).score
 
 
 def trained(trainer: Trainer) -> Learned:

@@ -48,6 +48,8 @@ class Learned:
         Further texts for warnings; see `learning.doubts`.
     engine : Engine or None
         The engine of the posterior, if it is not that of the objective.
+    enough_points : bool
+        Whether a posterior on more inducing points was tried, and was not better.
     """
 
     posterior: Any
@@ -63,6 +65,7 @@ class Learned:
     slopes: np.ndarray | None = None
     doubts: tuple[str, ...] = ()
     engine: Any = None
+    enough_points: bool = False
 
     @property
     def theta(self) -> np.ndarray:

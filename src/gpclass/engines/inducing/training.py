@@ -18,8 +18,8 @@ ROWS_PER_INDUCING, INDUCING_RANGE, MIN_INDUCING = 20, (100, 200), 20
 DEFAULT_PASSES, ROWS_RANGE = 20, (300_000, 2_400_000)
 FEWEST_STEPS, MOST_STEPS = (500, 1500), (4000, 12000)
 # `refine`: largest product of rows, latent functions and the square of the number of inducing points, and largest number of
-# these. Fewer than so many times the number of training are not worth the time
-REFINED_WORK, MOST_REFINED, WORTH_REFINING = 3.5e9, 1000, 1.5
+# these. Fewer than so many times the number of training are not worth the time (`benchmarks/many_rows.py`)
+REFINED_WORK, MOST_REFINED, WORTH_REFINING = 1.1e10, 1500, 1.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,9 +62,11 @@ class Training(Inducing):
     """
 
     search: str = "auto"
-    # Whether further inducing points, selected from the rows, are added after training on minibatches, and the sites of all
-    # rows converge with them. Hyperparameters stay. Only for rows in arrays without held-out rows, and if the time allows at
-    # least half as many points again (`refined_count`).
+    # Whether further inducing points, selected from the rows, are added after training on minibatches. Hyperparameters stay.
+    # A tenth of the rows, held out of training, decides whether the posterior becomes better; then the sites of all rows
+    # converge with the points that were better. Up to 2000 rows none are held out, and further points are always added. Only
+    # for rows in arrays without other held-out rows, and if the time allows at least half as many points again
+    # (`refined_count`).
     refine: bool = False
     batch_size: int | None = 200  # rows per minibatch; None uses all rows at once
     epochs: int | None = None  # passes over the data; None chooses them for a default number of steps, see `passes`
