@@ -163,16 +163,14 @@ def _refined(objective, learned: Learned, run: Trainer, source, seed: int) -> Le
     there = replace(objective, engine=run.engine, kernel=learned.kernel, likelihood=learned.likelihood)
     try:
         with phase("more inducing points"), without_warnings():
-            more = replace(run.engine, n_inducing=run.engine.refined_count(n, C) - few.shape[1])
             summary = source.look((seed, 0))
+            more = replace(run.engine, n_inducing=run.engine.refined_count(n, C) - few.shape[1])
             further = start_inputs(summary, more, n, C, np.random.default_rng([seed, 1]))
-            Z, enough = np.concatenate([few, further], axis=1), False
-            if run.held is not None:
-                rest = np.setdiff1d(np.arange(n), held_rows(run.engine, n, run.seed))
-                tried = _settled(replace(there, X=there.X[rest], y=targets_at(there.y, rest)), Z, summary.units.spread)
-                enough = _held_out_score(run, Z, tried.posterior) <= left_out_of_run(run, source).score
-            Z = few if enough else Z
-            fit = None if interrupted() else _settled(there, Z, summary.units.spread)
+            design = InducingInputs(np.concatenate([few, further], axis=1), summary.units.spread, False)
+            enough = run.held is not None and not _predicts_better(there, design, run, source)
+            if enough:
+                design = replace(design, Z=few)
+            fit = None if interrupted() else _settled(there, design)
     except KeyboardInterrupt:
         if not stops_here("the training on minibatches"):
             raise
@@ -181,8 +179,8 @@ def _refined(objective, learned: Learned, run: Trainer, source, seed: int) -> Le
         return learned
     if not fit.converged:
         warnings.warn(
-            f"the posterior on {Z.shape[1]} inducing points did not converge in {fit.n_iter} sweeps; the result is that of "
-            f"training, on {learned.posterior.n_inputs}",
+            f"the posterior on {design.Z.shape[1]} inducing points did not converge in {fit.n_iter} sweeps; the result is "
+            f"that of training, on {learned.posterior.n_inputs}",
             ConvergenceWarning,
             stacklevel=outside(),
         )
@@ -190,28 +188,35 @@ def _refined(objective, learned: Learned, run: Trainer, source, seed: int) -> Le
     return replace(
         learned,
         posterior=replace(fit.without_rows(), engine=objective.engine),
-        inputs=shared_inputs(Z),
-        trainer=_run_for_later_rows(there, source, fit, Z, seed),
+        inputs=shared_inputs(design.Z),
+        trainer=_run_for_later_rows(there, source, fit, design.Z, seed),
         rows_left_out=partial(left_out, fit),
         enough_points=enough,
     )
 
 
-def _settled(objective, Z: np.ndarray, spread: np.ndarray) -> Any:
-    """Return the fit with these inducing inputs, after loosely converged sweeps over all rows."""
-    engine = objective.engine
-    loose = replace(engine, tol=max(engine.tol, REFINED_TOL), max_iter=min(engine.max_iter, REFINED_SWEEPS))
-    design = InducingInputs(Z, spread, False)
-    low_rank = replace(objective, engine=loose, X=np.asarray(objective.X, float), design=design)
-    return low_rank.fit(objective.theta).fit
+def _predicts_better(objective, design: InducingInputs, run: Trainer, source) -> bool:
+    """Return whether a posterior with this design predicts the held-out rows of a run better than the run does."""
+    n = source.n_rows
+    rest = np.setdiff1d(np.arange(n), held_rows(run.engine, n, run.seed))
+    fit = _settled(replace(objective, X=objective.X[rest], y=targets_at(objective.y, rest)), design)
+    return _held_out_score(run, design.Z, fit.posterior) > left_out_of_run(run, source).score
 
 
 def _held_out_score(run: Trainer, Z: np.ndarray, posterior: Any) -> float:
     """Return the mean log probability of the held-out labels of a run, with other inducing inputs and their posterior."""
-    assert run.held is not None, "rows were held out to judge"
+    assert run.held is not None, "rows were held out"
     X, place = run.held
     model = replace(run.model(), Z=Z, posterior=posterior)
     return LeftOut(model.log_class_probabilities(X), place, run.held_weight, True).score
+
+
+def _settled(objective, design: InducingInputs) -> Any:
+    """Return the fit with this design, after loosely converged sweeps over all rows."""
+    engine = objective.engine
+    loose = replace(engine, tol=max(engine.tol, REFINED_TOL), max_iter=min(engine.max_iter, REFINED_SWEEPS))
+    low_rank = replace(objective, engine=loose, X=np.asarray(objective.X, float), design=design)
+    return low_rank.fit(objective.theta).fit
 
 
 def trained(trainer: Trainer) -> Learned:
