@@ -10,6 +10,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from gpclass import GPClassifier, choose, load, save
 from gpclass.fitting import arrays, search
 from gpclass.inference import EP
+from gpclass.learning import begin, learn_inducing
+from gpclass.learning.calibration import LeftOut
+from gpclass.likelihoods import NullCategory
+from gpclass.progress import keeping_best
 from gpclass.sparse import ScalableEP
 
 ROWS = 90
@@ -120,12 +124,65 @@ def test_averages_over_hyperparameters_need_too_many_posteriors(data):
         fitted(*data, hyper="integrate")
 
 
-def test_stacked_kernels(data, monkeypatch):
-    prefer(monkeypatch, "all rows")
+def test_stacked_kernels_would_need_several_posteriors(data, tmp_path):
+    """Members with different engines could not be saved."""
     X, y = data
     model = GPClassifier("auto", random_state=0).fit(X[:ROWS], y[:ROWS])
-    assert type(model.inference_) is EP
-    assert_allclose(model.predict_proba(X).sum(1), 1)
+    assert {type(member.posterior.engine) for member in model._mixture.members} == {ScalableEP}
+    save(model, tmp_path / "model.gpclass")
+    assert_allclose(load(tmp_path / "model.gpclass").predict_proba(X), model.predict_proba(X), atol=1e-12)
+
+
+def test_rows_that_are_held_out_for_calibration_stay_out(data, monkeypatch):
+    monkeypatch.setattr(begin, "LEAST_HELD_OUT", 5)
+    monkeypatch.setattr(learn_inducing, "SETTLED_VALUES", 10)  # so that there are minibatches
+    model = fitted(*data, calibrate="held-out")
+    assert type(model.inference_) is ScalableEP
+    assert model.calibration_.held_out
+    assert model.calibration_.n_rows == ROWS // 10
+
+
+def test_rows_without_a_label_are_refused_as_by_the_engine_that_learns(data):
+    codes = np.where(data[1] == "yes", 1, 0)[:ROWS]
+    codes[::3] = -1
+    with pytest.raises(ValueError, match="ScalableEP does not support rows without a label; engines that do: ep"):
+        GPClassifier("rbf", likelihood=NullCategory(unlabelled=-1)).fit(data[0][:ROWS], codes)
+
+
+def test_the_limit_counts_observations(data):
+    """Soft labels are two observations a row, each of which needs a row of the engine that learns."""
+    X = data[0]
+    p = np.random.default_rng(0).uniform(0.1, 0.9, len(X))
+    sizes = []
+    for n in (48, 60, 90):
+        model = GPClassifier("rbf", likelihood="probit", random_state=0, optimizer=None).fit(X[:n], np.c_[p, 1 - p][:n])
+        sizes.append(type(model.inference_))
+    assert sizes == [EP, ScalableEP, ScalableEP]
+
+
+def test_ctrl_c_keeps_the_posterior_on_inducing_points(data, monkeypatch):
+    fit = EP.fit
+
+    def interrupted(engine, K, *more, **settings):
+        if len(K) == ROWS:
+            raise KeyboardInterrupt
+        return fit(engine, K, *more, **settings)
+
+    monkeypatch.setattr(EP, "fit", interrupted)
+    with keeping_best() as interruption:
+        model = fitted(*data)
+    assert interruption.happened
+    assert type(model.inference_) is ScalableEP
+    with pytest.raises(KeyboardInterrupt):
+        fitted(*data)
+
+
+def test_a_result_that_has_not_seen_all_rows_is_not_kept(data, monkeypatch):
+    """Probabilities of a few held-out rows are not compared with those of all rows."""
+    few = LeftOut(np.log([[0.01, 0.99]]), np.array([1]), held_out=True)
+    learn = search.learn
+    monkeypatch.setattr(search, "learn", lambda *given, **more: replace(learn(*given, **more), rows_left_out=lambda: few))
+    assert type(fitted(*data).inference_) is EP
 
 
 def test_model_files(data, monkeypatch, tmp_path):

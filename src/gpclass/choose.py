@@ -152,10 +152,12 @@ def engine_for(
     Engine
     """
     n_places = n_rows if n_places is None else n_places
-    limit = MOST_POSTERIOR_ROWS if posterior_only and likelihood.n_latents == 1 else LARGEST_SIZE
+    once = posterior_only and likelihood.n_latents == 1
 
     def fits(engine):
-        return engine.size(n_places if engine.weights == "places" else n_rows, likelihood.n_latents) <= limit
+        count = n_places if engine.weights == "places" else n_rows
+        # the engine that learns needs a row for each observation
+        return is_searchable(engine, count, likelihood.n_latents) or (once and engine.size(n_rows, 1) <= MOST_POSTERIOR_ROWS)
 
     able = [engine for engine in AUTO if engine.serves(likelihood) and fits(engine)]
     able = able or [engine for engine in (cls() for cls in registered("engine").values()) if engine.serves(likelihood)]

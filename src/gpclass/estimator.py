@@ -66,9 +66,10 @@ class GPClassifier(Answers, Decisions, ClassifierMixin, GPEstimator):
 
         "auto" is EP for two classes and nested EP for more. With softmax it is variational MNL. With robust-max, and with
         label noise in multinomial probit, it is quadrature EP with independent classes. Above a few thousand rows it is
-        scalable EP, and with softmax, above 4000 / (n_classes - 1) rows, SVGP. From 4000 to 7000 rows of two classes,
-        scalable EP learns the hyperparameters, and the posterior is that of EP if its leave-one-out probabilities are
-        better. With one-against-rest it is scalable EP for any number of rows.
+        scalable EP, and with softmax, above 4000 / (n_classes - 1) rows, SVGP. From 4000 to 7000 rows with probit, logit or
+        ordinal, scalable EP learns the hyperparameters. If more inducing points are better than few, EP's posterior on all
+        rows is computed too, and kept if its leave-one-out probabilities are better; not with `kernel="auto"`, nor with
+        `calibrate="held-out"`. With one-against-rest it is scalable EP for any number of rows.
 
         "laplace", "nested-ep" and all names after it support any number of classes; the others support two, or any number
         of ordered categories (except "vb" and "lr"). "ivm" and
@@ -90,7 +91,7 @@ class GPClassifier(Answers, Decisions, ClassifierMixin, GPEstimator):
     calibrate : {"loo", "held-out", None}, default="loo"
         "loo" calibrates class probabilities by a temperature and a small probability of random labels, fitted to the
         leave-one-out probabilities of the training rows, with priors that shrink them towards no change. Nothing is
-        refitted. Engines trained on minibatches use held-out rows (`validation`), or some training rows without their own
+        refitted. Engines trained on minibatches use held-out rows (`validation`), or training rows without their own
         sites. The scores of the latter are too good if inducing inputs are learned, because these follow the labels.
         "held-out" holds out up to 2000 rows, at most a tenth, of training on minibatches of at least 2000 rows; for all
         other fits it is "loo".

@@ -13,6 +13,7 @@ from gpclass.engines.inducing.training import MOST_REFINED, REFINED_WORK, WORTH_
 from gpclass.learning import begin
 from gpclass.learning import learn_inducing as module
 from gpclass.learning.calibration import LeftOut
+from gpclass.learning.trainer import Trainer
 from gpclass.progress import keeping_best
 from gpclass.sparse import ScalableEP
 
@@ -60,16 +61,16 @@ def test_a_refined_model_takes_more_rows_and_is_saved(rows, refined, tmp_path):
     assert model.predict_proba([[0.0, 3.0]])[0, 0] > before[0, 0]
 
 
-def test_held_out_rows_and_streams_are_not_refined(rows):
+def test_rows_of_validation_and_streams_are_not_refined(rows):
     X, y = rows
-    for given, settings in (((X, y), {"validation": 0.2}), (([(X, y)],), {})):
+    for given, settings in (((X, y), {"validation": 0.2}), (([(X, y)],), {}), (([(X, y)],), {"held_out": 30})):
         model = GPClassifier("matern32", inference=replace(ENGINE, **settings), random_state=0).fit(*given)
         assert len(model.inputs_) == 12
 
 
 def test_a_posterior_that_does_not_converge_is_not_used(rows, monkeypatch):
     monkeypatch.setattr(module, "REFINED_SWEEPS", 2)
-    with pytest.warns(ConvergenceWarning, match=f"on {N} inducing points did not converge in 2 sweeps.* on 12"):
+    with pytest.warns(ConvergenceWarning, match=f"on {N} inducing points did not converge in 2 sweeps, and is not used"):
         model = GPClassifier("matern32", inference=ENGINE, random_state=0).fit(*rows)
     assert len(model.inputs_) == 12
 
@@ -115,20 +116,21 @@ def many_rows(rows, monkeypatch):
     return rows
 
 
-def seen_by_judge(monkeypatch, verdict=None):
-    """Record what the held-out rows decide on; `verdict` replaces the score of the posterior on more points."""
+def seen_by_judge(monkeypatch, verdict=0.0):
+    """Record what the held-out rows decide on; `verdict` is added to the score of the posterior on more points."""
     seen = {}
-    score = module._held_out_score
+    held_out = module._held_out
 
-    def judge(run, Z, posterior):
-        seen.update(run=run, Z=Z, posterior=posterior, score=score(run, Z, posterior))
-        return seen["score"] if verdict is None else verdict
+    def judge(run, Z, fit):
+        rows = held_out(run, Z, fit)
+        seen.update(run=run, Z=Z, fit=fit, score=rows.score)
+        return rows._replace(log_p=rows.log_p + verdict)
 
-    monkeypatch.setattr(module, "_held_out_score", judge)
+    monkeypatch.setattr(module, "_held_out", judge)
     return seen
 
 
-@pytest.mark.parametrize(("verdict", "count"), [(np.inf, 48), (-np.inf, 12)])
+@pytest.mark.parametrize(("verdict", "count"), [(9.0, 48), (-9.0, 12)])
 def test_held_out_rows_decide_and_the_posterior_has_all_rows(many_rows, monkeypatch, verdict, count):
     """Also if further points are not better: then the posterior on the points of training has all rows."""
     X, y = many_rows
@@ -161,15 +163,91 @@ def test_the_score_is_that_of_a_posterior_that_has_not_seen_the_held_out_rows(ma
     assert_allclose(seen["score"], np.mean(log_p[np.arange(24), codes]), atol=3e-3)
 
 
+@pytest.mark.parametrize(("verdict", "count"), [(9.0, 48), (-9.0, 12)])
+def test_rows_that_the_user_holds_out_decide_and_stay_out(many_rows, monkeypatch, verdict, count):
+    X, y = many_rows
+    seen = seen_by_judge(monkeypatch, verdict)
+    model = GPClassifier("matern32", inference=ENGINE, calibrate="held-out", random_state=0).fit(X, y)
+    assert len(model.inputs_) == count
+    assert model.calibration_.held_out
+    assert model.calibration_.n_rows == 24
+    if count == 48:
+        kernel, Z, rest = model.kernel_, model.inputs_, ~np.isin(X, seen["run"].held[0]).all(1)
+        fit = replace(ENGINE, tol=1e-9).fit(kernel(Z), kernel(X[rest], Z), kernel.diag(X[rest]), y[rest], model.likelihood_)
+        mean, _ = model.posterior_.moments(kernel(Z, X), kernel.diag(X))
+        exact_mean, exact_var = fit.moments(kernel(Z, X), kernel.diag(X))
+        assert np.max(np.abs(mean - exact_mean) / np.sqrt(exact_var)) < 0.03  # the last sweep moved by at most 1e-3
+    before = model.predict_proba([[0.0, 3.0]])
+    model.partial_fit(np.tile([[0.0, 3.0]], (5, 1)) + 0.01 * np.arange(5)[:, None], [0] * 5)
+    assert model.predict_proba([[0.0, 3.0]])[0, 0] > before[0, 0]
+
+
 def test_weights_of_held_out_rows_count(many_rows, monkeypatch):
     X, y = many_rows
     seen = seen_by_judge(monkeypatch)
     weight = np.where(y == 0, 1.0, 3.0)
     GPClassifier("matern32", inference=ENGINE, random_state=0).fit(X, y, weight)
     held, codes = seen["run"].held
-    model = replace(seen["run"].model(), Z=seen["Z"], posterior=seen["posterior"])
+    model = replace(seen["run"].model(), Z=seen["Z"], posterior=seen["fit"].posterior)
     own = model.log_class_probabilities(held)[np.arange(len(codes)), codes]
     assert_allclose(seen["score"], np.average(own, weights=np.where(codes == 0, 1.0, 3.0)))
+
+
+def test_after_an_interruption_of_training_no_further_posterior_is_computed(many_rows, monkeypatch):
+    monkeypatch.setattr(module, "_settled", lambda *_: pytest.fail("a posterior after Ctrl-C"))
+    monkeypatch.setattr(Trainer, "step", interrupt_third(Trainer.step))
+    with keeping_best() as interruption:
+        model = GPClassifier("matern32", inference=ENGINE, random_state=0).fit(*many_rows)
+    assert interruption.happened
+    assert len(model.inputs_) == 12
+    assert model.inference_ == model.posterior_.engine == ENGINE
+
+
+def interrupt_third(function):
+    """Return `function`, which raises KeyboardInterrupt in its third call."""
+    calls = []
+
+    def wrapped(*given, **more):
+        calls.append(1)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return function(*given, **more)
+
+    return wrapped
+
+
+def test_if_more_points_do_not_converge_those_of_training_have_all_rows(many_rows, monkeypatch):
+    settled = module._settled
+
+    def unfinished(objective, design, start=None):
+        fit = settled(objective, design, start)
+        many = design.Z.shape[1] > 12 and len(objective.X) == N
+        return replace(fit, status=replace(fit.status, converged=False)) if many else fit
+
+    monkeypatch.setattr(module, "_settled", unfinished)
+    seen_by_judge(monkeypatch, 9.0)
+    with pytest.warns(ConvergenceWarning, match="on 48 inducing points did not converge"):
+        model = GPClassifier("matern32", inference=ENGINE, random_state=0).fit(*many_rows)
+    assert len(model.inputs_) == 12
+    assert model.calibration_.n_rows == N
+
+
+def test_sites_of_the_comparison_are_the_start_of_the_posterior_on_all_rows(many_rows, monkeypatch):
+    starts, settled = [], module._settled
+
+    def recorded(objective, design, start=None):
+        starts.append((len(objective.X), start))
+        return settled(objective, design, start)
+
+    monkeypatch.setattr(module, "_settled", recorded)
+    seen = seen_by_judge(monkeypatch, 9.0)
+    X, _ = many_rows
+    GPClassifier("matern32", inference=ENGINE, random_state=0).fit(*many_rows)
+    (first, nothing), (second, start) = starts
+    assert (first, nothing, second) == (N - 24, None, N)
+    held = np.isin(X, seen["run"].held[0]).all(1)
+    for part in start.row_sites.values():
+        assert_array_equal(np.any(part.reshape(N, -1) != 0, axis=1), ~held)
 
 
 def test_the_score_of_rows_left_out_is_their_weighted_mean_log_probability():

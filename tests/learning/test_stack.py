@@ -7,7 +7,9 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax
 
 from gpclass import GPClassifier, load, save
-from gpclass.learning.stack import PRIOR_ROWS, stacking_weights
+from gpclass.learning.calibration import LeftOut
+from gpclass.learning.learned import Learned
+from gpclass.learning.stack import PRIOR_ROWS, stacked, stacking_weights
 from tests.problems import three_bands, two_classes
 
 # stacking ---------------------------------------------------------------------------------------------------------------
@@ -30,6 +32,25 @@ def test_a_model_that_is_always_better_gets_nearly_all_weight():
     weights = stacking_weights(log_true)
     assert weights[0] > 0.99
     assert_allclose(weights.sum(), 1.0, rtol=1e-12)
+
+
+def test_fits_with_probabilities_of_fewer_rows_are_dropped():
+    """An interrupted search on minibatches has those of its held-out rows only."""
+    rng = np.random.default_rng(0)
+    codes = rng.integers(2, size=40)
+    kernels = ["short", "first", "second"]
+
+    def learned(kernel, n):
+        p = np.clip(np.where(codes == 1, 0.7, 0.3) + 0.2 * rng.normal(size=40), 0.05, 0.95)
+        rows = LeftOut(np.log(np.stack([1 - p, p], axis=1))[:n], codes[:n])
+        return Learned(None, kernel, None, np.zeros((1, 1)), [], 1, rows_left_out=lambda: rows)
+
+    fits = [learned(kernel, n) for kernel, n in zip(kernels, (5, 40, 40), strict=True)]
+    mixture, kept, _ = stacked(fits, calibrate=True)
+    alone, kept_alone, _ = stacked(fits[1:], calibrate=True)
+    assert kept == [i + 1 for i in kept_alone]
+    assert [member.kernel for member in mixture.members] == [fits[i].kernel for i in kept]
+    assert_allclose([m.weight for m in mixture.members], [m.weight for m in alone.members])
 
 
 @pytest.mark.parametrize("make", [two_classes, three_bands])

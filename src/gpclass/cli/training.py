@@ -250,7 +250,7 @@ def engine_with_checkpoint(name: str, training: Training, likelihood: str, path:
 
 
 def _automatic(training: Training, likelihood: str) -> Engine:
-    """Return the engine that GPClassifier takes for inference="auto"."""
+    """Return the engine that learns the hyperparameters if GPClassifier has inference="auto"."""
     known = likelihoods_of(len(training.counts), targets_of(likelihood))
     usual = "probit" if len(training.counts) == 2 else "multinomial-probit"
     made = known.get(usual if likelihood == "auto" else likelihood)

@@ -117,9 +117,7 @@ def _observations(model: Any, X: Any, votes: np.ndarray, weight: np.ndarray | No
     if is_auto(model.inference):
         data = merged(X, votes, weight)
         fractions = data.weight is not None and bool(np.any(data.weight < 1))
-        # an average over hyperparameters needs many posteriors
-        once = model.hyper == "mode" and fits_in_memory(len(data.codes))
-        engine = auto_engine(model, len(data.codes), len(data.X), fractions, posterior_only=once)
+        engine = auto_engine(model, len(data.codes), len(data.X), fractions, _allows_posterior_only(model, data))
         # another engine that searches needs a row for each observation
         together = engine.weights == "places" and not too_large_to_search(model, engine, len(data.X))
         data = data if together else data.separate()
@@ -127,6 +125,16 @@ def _observations(model: Any, X: Any, votes: np.ndarray, weight: np.ndarray | No
         engine = given_engine(model)
         data = observations(engine, X, votes, weight, engines_with_weights)
     return engine, data if engine.minibatches else replace(data, X=np.asarray(data.X, np.float64))
+
+
+def _allows_posterior_only(model: Any, data: TrainingRows) -> bool:
+    """Return whether another engine may learn the hyperparameters, so that there is time for a posterior on more rows.
+
+    Averages over kernels or hyperparameters need too many posteriors. Rows that are held out for calibration must stay
+    out, and engines on inducing points, which would learn, do not support rows without a label.
+    """
+    one = model.hyper == "mode" and not is_auto(model.kernel) and model.calibrate != "held-out"
+    return one and bool(np.all(data.codes < len(model.classes_))) and fits_in_memory(len(data.codes))
 
 
 def _fit_kernel(model: Any, data: TrainingRows, engine: Engine, rng, starts: list[Start]) -> Learned:

@@ -80,18 +80,26 @@ def _at_mode(
     learned = replace(learned, engine=learner)
     if (interrupted() or learned.enough_points) and not objective.engine.draws:
         return learned
-    with phase("posterior on all rows"):
-        posterior = objective.fit(learned.theta).fit
-        on_all = replace(
-            learned, posterior=posterior, inputs=objective.X, rows=None, trainer=None, rows_left_out=None, engine=None
-        )
-        return on_all if objective.engine.draws else max(on_all, learned, key=_left_out_score)
+    try:
+        with phase("posterior on all rows"):
+            posterior = objective.fit(learned.theta).fit
+            on_all = replace(
+                learned, posterior=posterior, inputs=objective.X, rows=None, trainer=None, rows_left_out=None, engine=None
+            )
+            return on_all if objective.engine.draws else max(on_all, learned, key=_left_out_score)
+    except KeyboardInterrupt:
+        if objective.engine.draws or not stops_here("the posterior on inducing points"):
+            raise
+        return learned
 
 
 def _left_out_score(learned: Learned) -> float:
-    """Return the mean log probability of the labels, each predicted without its row."""
+    """Return the mean log probability of the labels of all rows, each predicted without its row.
+
+    Minus infinity if there are none, or only of rows that were held out: that is a result which has not seen all rows.
+    """
     rows = learned.left_out()
-    return -np.inf if rows is None else rows.score
+    return -np.inf if rows is None or rows.held_out else rows.score
 
 
 # the result ---------------------------------------------------------------------------------------------------------------

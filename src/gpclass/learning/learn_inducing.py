@@ -56,7 +56,7 @@ def learn_inducing(objective, starts, max_iter, stream, seed) -> Learned:
         return _all_at_once(objective, starts, max_iter, source, seed)
     engine = _for_all_processes(engine, source)
     refines = _refines(engine, source.n_rows, objective.likelihood.n_latents) and stream is None
-    if refines:
+    if refines and not engine.held_out:
         engine = replace(engine, held_out=JUDGING_ROWS)
     if not starts:
         engine = replace(engine, **SITES_ONLY)
@@ -142,12 +142,8 @@ def _numbered(engine, number):
 
 
 def _refines(engine, n: int, n_latents: int) -> bool:
-    """Return whether a posterior on more inducing points follows training.
-
-    Rows that the user holds out must not be used.
-    """
-    more = engine.refine and engine.refined_count(n, n_latents) > engine.count(n)
-    return more and not engine.validation and not engine.held_out
+    """Return whether a posterior on more inducing points is tried after training. Rows of `validation` chose the run."""
+    return engine.refine and engine.refined_count(n, n_latents) > engine.count(n) and not engine.validation
 
 
 def _refined(objective, learned: Learned, run: Trainer, source, seed: int) -> Learned:
@@ -157,66 +153,99 @@ def _refined(objective, learned: Learned, run: Trainer, source, seed: int) -> Le
     fixed hyperparameters many more can be used in the same time. But hyperparameters that are best for few points need not
     be good for many: if classes overlap much, they are not. So rows that the run has not seen decide. Leave-one-out
     probabilities could not: with few points they are too good, since inducing inputs follow the labels.
+
+    Rows that the user holds out stay out of the result.
     """
-    n, C = source.n_rows, objective.likelihood.n_latents
-    few = run.model().Z
+    learned = replace(learned, posterior=replace(learned.posterior, engine=objective.engine))
+    if interrupted():
+        return learned
     there = replace(objective, engine=run.engine, kernel=learned.kernel, likelihood=learned.likelihood)
+    few, held = run.model().Z, held_rows(run.engine, source.n_rows, run.seed)
+    stay_out = len(held) > 0 and objective.engine.held_out > 0
+    rest = np.setdiff1d(np.arange(source.n_rows), held)
+    count = min(run.engine.refined_count(source.n_rows, objective.likelihood.n_latents), len(rest))
+    if count <= few.shape[1]:
+        return learned
+    tried, enough = None, False
+    found: tuple[Any, np.ndarray] | None
     try:
-        with phase("more inducing points"), without_warnings():
-            summary = source.look((seed, 0))
-            more = replace(run.engine, n_inducing=run.engine.refined_count(n, C) - few.shape[1])
-            further = start_inputs(summary, more, n, C, np.random.default_rng([seed, 1]))
-            design = InducingInputs(np.concatenate([few, further], axis=1), summary.units.spread, False)
-            enough = run.held is not None and not _predicts_better(there, design, run, source)
-            if enough:
-                design = replace(design, Z=few)
-            fit = None if interrupted() else _settled(there, design)
+        with phase("more inducing points"):
+            design = _with_points(there, few, count, source, seed)
+            if len(held):
+                tried = _settled(replace(there, X=there.X[rest], y=targets_at(there.y, rest)), design)
+                better = _held_out(run, design.Z, tried).score > left_out_of_run(run, source).score
+                enough = not (tried.converged and better)
+            if stay_out:
+                found = None if enough else (tried, design.Z)
+                source, _ = source.without(held, (run.seed, 0))
+            else:
+                designs = [replace(design, Z=Z) for Z in ([few] if enough else [design.Z, few])]
+                found = _first_to_converge(there, designs, tried and _for_all_rows(tried, rest, source.n_rows))
     except KeyboardInterrupt:
         if not stops_here("the training on minibatches"):
             raise
-        fit = None
-    if fit is None:
         return learned
-    if not fit.converged:
-        warnings.warn(
-            f"the posterior on {design.Z.shape[1]} inducing points did not converge in {fit.n_iter} sweeps; the result is "
-            f"that of training, on {learned.posterior.n_inputs}",
-            ConvergenceWarning,
-            stacklevel=outside(),
-        )
+    if found is None:
         return learned
+    fit, Z = found
     return replace(
         learned,
         posterior=replace(fit.without_rows(), engine=objective.engine),
-        inputs=shared_inputs(design.Z),
-        trainer=_run_for_later_rows(there, source, fit, design.Z, seed),
-        rows_left_out=partial(left_out, fit),
+        inputs=shared_inputs(Z),
+        trainer=_run_for_later_rows(there, source, fit, Z, seed),
+        rows_left_out=partial(_held_out, run, Z, fit) if stay_out else partial(left_out, fit),
         enough_points=enough,
     )
 
 
-def _predicts_better(objective, design: InducingInputs, run: Trainer, source) -> bool:
-    """Return whether a posterior with this design predicts the held-out rows of a run better than the run does."""
-    n = source.n_rows
-    rest = np.setdiff1d(np.arange(n), held_rows(run.engine, n, run.seed))
-    fit = _settled(replace(objective, X=objective.X[rest], y=targets_at(objective.y, rest)), design)
-    return _held_out_score(run, design.Z, fit.posterior) > left_out_of_run(run, source).score
+def _with_points(objective, few: np.ndarray, count: int, source, seed: int) -> InducingInputs:
+    """Return the design with `count` inducing points: those of training, and rows."""
+    n, C = source.n_rows, objective.likelihood.n_latents
+    summary = source.look((seed, 0))
+    more = replace(objective.engine, n_inducing=count - few.shape[1])
+    further = start_inputs(summary, more, n, C, np.random.default_rng([seed, 1]))
+    return InducingInputs(np.concatenate([few, further], axis=1), summary.units.spread, False)
 
 
-def _held_out_score(run: Trainer, Z: np.ndarray, posterior: Any) -> float:
-    """Return the mean log probability of the held-out labels of a run, with other inducing inputs and their posterior."""
+def _first_to_converge(objective, designs: list[InducingInputs], start: Any) -> tuple[Any, np.ndarray] | None:
+    """Return the fit to all rows with the first design whose sweeps converge, and its inducing inputs; None after Ctrl-C."""
+    for design in designs:
+        if interrupted():
+            return None
+        fit = _settled(objective, design, start)
+        if fit.converged:
+            return fit, design.Z
+        warnings.warn(
+            f"the posterior on {design.Z.shape[1]} inducing points did not converge in {fit.n_iter} sweeps, and is not used",
+            ConvergenceWarning,
+            stacklevel=outside(),
+        )
+    return None
+
+
+def _for_all_rows(fit: Any, rows: np.ndarray, n: int) -> Any:
+    """Return a fit to some of n rows as the start of one to all of them."""
+    sites = fit.engine.row_sites(n, fit.likelihood)
+    for name, part in fit.row_sites.items():
+        sites[name][rows] = part
+    return replace(fit, data=replace(fit.data, sites=sites))
+
+
+def _held_out(run: Trainer, Z: np.ndarray, fit: Any) -> LeftOut:
+    """Return the class probabilities of the held-out rows of a run, by a fit with other inducing inputs."""
     assert run.held is not None, "rows were held out"
     X, place = run.held
-    model = replace(run.model(), Z=Z, posterior=posterior)
-    return LeftOut(model.log_class_probabilities(X), place, run.held_weight, True).score
+    model = replace(run.model(), Z=Z, posterior=fit.posterior)
+    return LeftOut(model.log_class_probabilities(X), place, run.held_weight, held_out=True)
 
 
-def _settled(objective, design: InducingInputs) -> Any:
-    """Return the fit with this design, after loosely converged sweeps over all rows."""
+def _settled(objective, design: InducingInputs, start: Any = None) -> Any:
+    """Return the fit with this design, after loosely converged sweeps over all rows from the sites of `start`, if given."""
     engine = objective.engine
     loose = replace(engine, tol=max(engine.tol, REFINED_TOL), max_iter=min(engine.max_iter, REFINED_SWEEPS))
     low_rank = replace(objective, engine=loose, X=np.asarray(objective.X, float), design=design)
-    return low_rank.fit(objective.theta).fit
+    with without_warnings():
+        return low_rank.fit(objective.theta, start).fit
 
 
 def trained(trainer: Trainer) -> Learned:

@@ -55,7 +55,8 @@ def stacked(fits: Sequence[Learned], calibrate: bool) -> tuple[Mixture, list[int
     Parameters
     ----------
     fits : sequence of Learned
-        The fits. All have leave-one-out probabilities of the same rows.
+        The fits. Those with leave-one-out probabilities of fewer rows than others, such as the result of a search that was
+        interrupted, are dropped.
     calibrate : bool
         Whether to calibrate each of them.
 
@@ -68,11 +69,14 @@ def stacked(fits: Sequence[Learned], calibrate: bool) -> tuple[Mixture, list[int
     calibration : Calibration
         No change, with the leave-one-out NLPD of the stack before and after the calibration of its members.
     """
-    rows = [_required(fit) for fit in fits]
+    all_rows = [_required(fit) for fit in fits]
+    most = max(len(some.codes) for some in all_rows)
+    whole = [i for i, some in enumerate(all_rows) if len(some.codes) == most]
+    rows = [all_rows[i] for i in whole]
     calibrations = [Calibration.fitted(some) if calibrate else UNCALIBRATED for some in rows]
     calibrated = [c.log_probabilities(some.log_p) for c, some in zip(calibrations, rows, strict=True)]
     log_true = np.array([p[np.arange(len(some.codes)), some.codes] for p, some in zip(calibrated, rows, strict=True)])
-    kept = np.arange(len(fits))
+    kept = np.arange(len(rows))
     count = rows[0].weights
     weights = stacking_weights(log_true, count)
     while len(kept) > 1 and weights.min() < LEAST_MODEL_WEIGHT:
@@ -81,13 +85,13 @@ def stacked(fits: Sequence[Learned], calibrate: bool) -> tuple[Mixture, list[int
     order = np.argsort(-weights, kind="stable")
     kept, weights = kept[order], weights[order]
     members = [
-        Member(float(w), fits[i].kernel, fits[i].posterior, fits[i].inputs, calibrations[i])
+        Member(float(w), fits[whole[i]].kernel, fits[whole[i]].posterior, fits[whole[i]].inputs, calibrations[i])
         for w, i in zip(weights, kept.tolist(), strict=True)
     ]
     w = weights[:, None, None]
     before, after = (logsumexp(np.array(p)[kept], axis=0, b=w) for p in ([some.log_p for some in rows], calibrated))
     told = UNCALIBRATED.scored(rows[0]._replace(log_p=before), after)
-    return Mixture(tuple(members), integrated=False), kept.tolist(), told
+    return Mixture(tuple(members), integrated=False), [whole[i] for i in kept], told
 
 
 def _required(fit: Learned) -> LeftOut:

@@ -62,11 +62,11 @@ class Training(Inducing):
     """
 
     search: str = "auto"
-    # Whether further inducing points, selected from the rows, are added after training on minibatches. Hyperparameters stay.
-    # A tenth of the rows, held out of training, decides whether the posterior becomes better; then the sites of all rows
-    # converge with the points that were better. Up to 2000 rows none are held out, and further points are always added. Only
-    # for rows in arrays without other held-out rows, and if the time allows at least half as many points again
-    # (`refined_count`).
+    # Whether more inducing points, selected from the rows, are tried after training on minibatches. Hyperparameters stay. A
+    # tenth of the rows, at most 2000, held out of training, decides whether the posterior becomes better; then the sites of
+    # all rows converge with the points that were better. Rows of `held_out` decide, too, but stay out of the posterior.
+    # Below 2000 rows none are held out, and points are always added. Only for rows in arrays without `validation`, and if
+    # the time allows at least half as many points again (`refined_count`).
     refine: bool = False
     batch_size: int | None = 200  # rows per minibatch; None uses all rows at once
     epochs: int | None = None  # passes over the data; None chooses them for a default number of steps, see `passes`
