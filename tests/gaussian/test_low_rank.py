@@ -59,6 +59,35 @@ def test_posterior_against_dense(groups):
     assert_allclose(pull, q.pull, atol=1e-9)
 
 
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("n", [9, 1400])  # one block of rows, and several
+def test_sums_of_sites_of_either_sign_against_explicit_sums(groups, n):
+    K, tau, nu = problem(groups, n=n)
+    tau = tau - 0.7
+    tau[:, 1] = np.abs(tau[:, 1])  # all are positive here, so there are no gaps between rows
+    tau[3] = 0.0
+    P, h = site_sums(K.K_fu, tau, nu)
+    for c in range(2):
+        rows = K.K_fu[c if groups > 1 else 0]
+        assert_allclose(P[c], rows.T @ (tau[:, c, None] * rows), rtol=0, atol=1e-14 * n)
+        assert_allclose(h[c], rows.T @ nu[:, c], rtol=0, atol=1e-14 * n)
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_marginals_for_derivatives_equal_those_by_triangles(groups):
+    K, tau, nu = problem(groups)
+    tau[0] = -0.1  # negative precisions that leave the posterior proper
+    prior = LowRankPrior(K.K_uu, 2, JITTER)
+    rows = prior.rows(K.K_fu, K.k_diag)
+    q = LowRankPosterior(prior, *site_sums(rows.phi, tau, nu))
+    by_triangles, by_products = q.marginals(rows), q.marginals(rows, slopes=True)
+    assert_allclose(by_triangles.mean, by_products.mean, rtol=1e-13)
+    assert_allclose(by_triangles.var, by_products.var, rtol=1e-12)
+    assert_allclose(q.A_inv, np.linalg.inv(np.eye(prior.M) + q.S), atol=1e-13)
+    with pytest.raises(AssertionError, match="without `slopes`"):
+        by_triangles.feature_slopes(prior, nu, tau)
+
+
 def test_negative_sites_that_outweigh_the_prior_raise():
     K, tau, nu = problem(1)
     prior = LowRankPrior(K.K_uu, 2, JITTER)

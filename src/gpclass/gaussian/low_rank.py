@@ -24,13 +24,16 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.linalg.lapack import dpotrf, dpotri, dtrtri
+from scipy.linalg.blas import dsyrk
+from scipy.linalg.lapack import dlauum, dpotrf, dtrtri
 
-from ..numerics import NotPositiveDefinite, blocks
+from ..numerics import CACHE, NotPositiveDefinite, blocks, mirror_lower
 from .products import stacked, times, times_triangle, transposed_times
 from .sites import cavity
 
 SMALLEST_PIVOT = 1e-15  # relative to the variance before elimination; a smaller pivot is a rounding error
+GRAM_ROWS = 512  # smallest number of rows whose outer products are added up together
+BLOCK_ROWS = 256  # smallest number of rows of a block, for products with triangles
 SMALLEST_RESIDUAL = 1e-12  # residual variance, relative to the prior variance; a smaller one is a rounding error
 
 
@@ -46,7 +49,7 @@ class Rows:
 
     def blocks(self, width: int) -> Iterator[tuple[slice, Rows]]:
         """Yield the range and the rows of each block. `width` is the number of temporary numbers for each row."""
-        for some in blocks(len(self.residual), width, least=64):
+        for some in blocks(len(self.residual), width, least=BLOCK_ROWS):
             yield some, self.some(some)
 
 
@@ -70,9 +73,9 @@ class LowRankPrior:
         """Return the natural parameters of sites on g = (coordinates of u or v)ᵀ `rows`, (1 or C, m, M); τ and ν (m, C)."""
         return site_sums(rows, tau, nu)
 
-    def moments(self, mu: np.ndarray, A_inv: np.ndarray) -> LowRankMoments:
-        """Return the distribution of v with this mean and covariance."""
-        return LowRankMoments(self, mu, A_inv)
+    def moments(self, mu: np.ndarray, root: np.ndarray) -> LowRankMoments:
+        """Return the distribution of v with this mean and the covariance RᵀR of a root R."""
+        return LowRankMoments(self, mu, root)
 
     def posterior(self, S: np.ndarray, pull: np.ndarray) -> LowRankPosterior:
         """Return the posterior from the natural parameters of the sites, in coordinates of v."""
@@ -118,26 +121,54 @@ class LowRankPrior:
 
 def site_sums(rows: np.ndarray, tau: np.ndarray, nu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return Σ τ_i x_i x_iᵀ (C, M, M) and Σ ν_i x_i (C, M) for rows x (1 or C, m, M), τ and ν (m, C)."""
-    (groups, m, M), C = rows.shape, tau.shape[1]
-    by_group = np.split(tau, groups, axis=1)
-    scaled = ((part[:, :, None] * x[:, None]).reshape(m, -1) for part, x in zip(by_group, rows, strict=True))
-    P = stacked([transposed_times(part, x) for part, x in zip(scaled, rows, strict=True)])
+    (groups, _, M), C = rows.shape, tau.shape[1]
+    P = np.zeros((C, M, M))
+    for c, out in enumerate(P):
+        _add_weighted_gram(out, rows[c if groups > 1 else 0], tau[:, c])
+        mirror_lower(out)
     h = np.concatenate([transposed_times(part, x) for part, x in zip(np.split(nu, groups, axis=1), rows, strict=True)])
-    return P.reshape(C, M, M), h
+    return P, h
+
+
+def _add_weighted_gram(out: np.ndarray, rows: np.ndarray, weight: np.ndarray) -> None:
+    """Add the lower triangle of Σ weight_i x_i x_iᵀ to `out` (M, M), for rows x (m, M)."""
+    root = np.sqrt(np.abs(weight))
+    for sign in (1.0, -1.0):  # sites of negative precision are possible
+        some = np.flatnonzero(sign * weight > 0)
+        for part in blocks(len(some), rows.shape[1], 8 * CACHE, least=GRAM_ROWS):
+            chosen = part if len(some) == len(rows) else some[part]
+            scaled = rows[chosen] * root[chosen, None]
+            dsyrk(sign, scaled.T, beta=1.0, c=out.T, overwrite_c=1)
 
 
 class LowRankMoments:
-    """q(v) = N(μ, A⁻¹), with means μ (C, M) and covariances A⁻¹ (C, M, M)."""
+    """q(v) = N(μ, A⁻¹), with means μ (C, M) and lower triangular roots R (C, M, M), A⁻¹ = RᵀR."""
 
-    def __init__(self, prior: LowRankPrior, mu: np.ndarray, A_inv: np.ndarray):
-        self.prior, self.mu, self.A_inv = prior, mu, A_inv
+    def __init__(self, prior: LowRankPrior, mu: np.ndarray, root: np.ndarray):
+        self.prior, self.mu, self.root = prior, mu, root
 
-    def marginals(self, rows: Rows) -> Marginals:
+    @cached_property
+    def A_inv(self) -> np.ndarray:
+        """Covariances of v, in the shape of the roots."""
+        out = np.empty(self.root.shape)
+        for A, R in zip(out, self.root, strict=True):
+            A[:] = dlauum(R.T, lower=0)[0].T
+            mirror_lower(A)
+        return out
+
+    def marginals(self, rows: Rows, slopes: bool = False) -> Marginals:
+        """Return the marginals of g. `slopes` is whether `Marginals.feature_slopes` will be asked for them."""
         M, m = self.prior.M, rows.phi.shape[1]
-        A_inv = self.A_inv.reshape(self.prior.n_groups, -1, M)
-        psi = stacked([times(phi, A.T).reshape(m, -1, M) for phi, A in zip(rows.phi, A_inv, strict=True)])
         means = [times(phi, mu.T) for phi, mu in zip(rows.phi, self.prior.grouped(self.mu), strict=True)]
-        var = np.concatenate(np.einsum("gikj,gij->gik", psi, rows.phi), axis=1)
+        if slopes:
+            A_inv = self.A_inv.reshape(self.prior.n_groups, -1, M)
+            psi = stacked([times(phi, A.T).reshape(m, -1, M) for phi, A in zip(rows.phi, A_inv, strict=True)])
+            var = np.concatenate(np.einsum("gikj,gij->gik", psi, rows.phi), axis=1)
+        else:
+            psi, var = None, np.empty((m, len(self.root)))
+            for c, R in enumerate(self.root):
+                half = times_triangle(rows.phi[c if self.prior.n_groups > 1 else 0], R, transposed=True)
+                var[:, c] = np.einsum("ij,ij->i", half, half)
         return Marginals(rows, self.mu, psi, np.concatenate(means, axis=1), np.maximum(var, 0.0))
 
     def of_inducing(self) -> tuple[np.ndarray, np.ndarray]:
@@ -156,9 +187,9 @@ class LowRankPosterior(LowRankMoments):
     sites = None  # those of the rows are sums here
 
     def __init__(self, prior: LowRankPrior, S: np.ndarray, pull: np.ndarray):
-        parts = [_inverse_plus_identity(part) for part in S]
-        A_inv = np.stack([inverse for inverse, _ in parts])
-        super().__init__(prior, np.einsum("cij,cj->ci", A_inv, pull), A_inv)
+        parts = [_inverse_root_plus_identity(part) for part in S]
+        roots = np.stack([root for root, _ in parts])
+        super().__init__(prior, _solved(roots, pull), roots)
         self.S, self.pull = S, pull
         self.log_det = np.array([log_det for _, log_det in parts])  # (C,) log|A|
 
@@ -175,7 +206,7 @@ class LowRankPosterior(LowRankMoments):
         new = copy(self)
         new.__dict__.pop("log_partition", None)
         new.pull = self.pull - np.einsum("cij,j->ci", self.S, common)
-        new.mu = np.einsum("cij,cj->ci", self.A_inv, new.pull)
+        new.mu = _solved(self.root, new.pull)
         return new
 
     def state(self) -> dict[str, np.ndarray]:
@@ -209,7 +240,7 @@ class Marginals:
 
     rows: Rows
     mu: np.ndarray  # (C, M) mean of the posterior that the marginals come from
-    psi: np.ndarray  # (groups, m, latent functions per group, M) φ_iᵀ A⁻¹
+    psi: np.ndarray | None  # (groups, m, latent functions per group, M) φ_iᵀ A⁻¹, for `feature_slopes`
     mean: np.ndarray  # (m, C)
     var: np.ndarray  # (m, C)
 
@@ -222,6 +253,7 @@ class Marginals:
         """Return Σ_c slope_c μ_c + spread_c A_c⁻¹ φ for each row, (m, M), summed over the latent functions of each group."""
         parts = zip(*(np.split(part, prior.n_groups, axis=1) for part in (slope, spread)), strict=True)
         means = prior.grouped(self.mu)
+        assert self.psi is not None, "the marginals were made without `slopes`"
         return [times(p, means[g]) + np.matmul(r[:, None], self.psi[g])[:, 0] for g, (p, r) in enumerate(parts)]
 
     def without(self, tau: np.ndarray, nu: np.ndarray, least: float) -> tuple[np.ndarray, np.ndarray]:
@@ -258,8 +290,8 @@ def _lower_factor(K, jitter):
     return upper.T
 
 
-def _inverse_plus_identity(S):
-    """Return (I + S)⁻¹, symmetric, and log|I + S|."""
+def _inverse_root_plus_identity(S):
+    """Return the lower triangular R with RᵀR = (I + S)⁻¹, and log|I + S|."""
     A = S.copy()
     A.flat[:: len(A) + 1] += 1.0
     upper, info = dpotrf(A.T, lower=0, overwrite_a=1, clean=1)
@@ -268,7 +300,9 @@ def _inverse_plus_identity(S):
         raise NotPositiveDefinite(
             "the posterior of the inducing variables is not proper: sites of negative precision outweigh the prior"
         )
-    inverse, _ = dpotri(upper, lower=0, overwrite_c=1)
-    inverse = inverse + inverse.T  # the entries below its diagonal are zero
-    inverse.flat[:: len(S) + 1] *= 0.5
-    return inverse, log_det
+    return dtrtri(upper, lower=0, overwrite_c=1)[0].T, log_det
+
+
+def _solved(roots, pull):
+    """Return RᵀR x for each root R and x of `pull`."""
+    return np.einsum("cji,cj->ci", roots, np.einsum("cij,cj->ci", roots, pull))

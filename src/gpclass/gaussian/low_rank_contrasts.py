@@ -45,8 +45,8 @@ class ContrastLowRankPrior(LowRankPrior):
         mirror_lower(P[0])
         return P, h
 
-    def moments(self, mu: np.ndarray, A_inv: np.ndarray) -> ContrastMoments:
-        return ContrastMoments(self, mu, A_inv)
+    def moments(self, mu: np.ndarray, root: np.ndarray) -> ContrastMoments:
+        return ContrastMoments(self, mu, root)
 
     def posterior(self, S: np.ndarray, pull: np.ndarray) -> ContrastLowRankPosterior:
         return ContrastLowRankPosterior(self, S, pull)
@@ -71,7 +71,7 @@ class ContrastLowRankPrior(LowRankPrior):
 class ContrastMoments(LowRankMoments):
     """q(v) = N(μ, A⁻¹) with μ (1, C M) and A⁻¹ (1, C M, C M)."""
 
-    def marginals(self, rows: Rows) -> ContrastMarginals:
+    def marginals(self, rows: Rows, slopes: bool = False) -> ContrastMarginals:
         C, M, m = self.prior.n_latents, self.prior.M, rows.phi.shape[1]
         mu, cov = self.mu.reshape(C, M), np.empty((m, C, C))
         for c in range(C):  # the blocks above the diagonal follow by symmetry
@@ -82,7 +82,7 @@ class ContrastMoments(LowRankMoments):
         mean = np.stack([_of(rows.phi, c) @ mu[c] for c in range(C)], axis=1)
         var = np.einsum("icc->ic", cov)
         np.maximum(var, 0.0, out=var)
-        return ContrastMarginals(rows, mu, np.zeros(0), mean, var, cov, self.A_inv[0])
+        return ContrastMarginals(rows, mu, None, mean, var, cov, self.A_inv[0])
 
     def _block_row(self, c: int) -> np.ndarray:
         """Return the covariances (M, (c + 1) M) of v_c with v_0 … v_c."""

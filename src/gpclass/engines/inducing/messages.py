@@ -30,15 +30,23 @@ Messages = Iterator[tuple[slice, Marginals, Data, Any]]
 
 
 def messages(
-    engine: Any, source: LowRankMoments, rows: RowBlocks, data: Data, likelihood: Any, sites: RowSites, n_total: float
+    engine: Any,
+    source: LowRankMoments,
+    rows: RowBlocks,
+    data: Data,
+    likelihood: Any,
+    sites: RowSites,
+    n_total: float,
+    slopes: bool = False,
 ) -> Messages:
     """Yield, block by block, the range of some rows, their marginals under `source`, their targets and the rule's result.
 
-    The result is that for one copy of each row; `n_total` is the weight of all rows.
+    The result is that for one copy of each row; `n_total` is the weight of all rows. `slopes` is whether derivatives
+    (`RowDerivatives`) will be computed.
     """
     rule = engine.rule(likelihood, n_total)
     for some, block in rows.blocks(source.mu.size):
-        at, part = source.marginals(block), data.some(some)
+        at, part = source.marginals(block, slopes), data.some(some)
         yield some, at, part, rule(at, part.y, {name: site[some] for name, site in sites.items()})
 
 

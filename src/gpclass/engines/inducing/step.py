@@ -154,7 +154,7 @@ def contribution(broadcast: Broadcast, K_fu: np.ndarray, k_diag: np.ndarray, y: 
     """
     engine, likelihood, prior = broadcast.stage, broadcast.likelihood, broadcast.prior
     rows = prior.rows(K_fu, k_diag)
-    at = broadcast.source.marginals(rows)
+    at = broadcast.source.marginals(rows, slopes=True)
     check_weights(broadcast.engine, y, likelihood)
     data = data_of(engine, y, likelihood)
     each = engine.rule(likelihood, broadcast.copies, loose=broadcast.state.age > NO_MOVE)(at, data.y, sites)

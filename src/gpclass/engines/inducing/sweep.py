@@ -132,7 +132,7 @@ class InducingFit(Fit):
         prior, fu, diag = self.posterior.prior, np.zeros(self.rows.phi.shape), []
         total = RowDerivatives(prior, self.likelihood)
         source = self.engine.source(self.posterior, self.targets.copies, self.likelihood)
-        for some, of_cross, of_diag in total.add(self._messages(source)):
+        for some, of_cross, of_diag in total.add(self._messages(source, slopes=True)):
             fu[:, some] = of_cross
             diag.append(of_diag)
         parts = GradientSum(prior, total.inner).uu(self.posterior), fu, np.concatenate(diag, axis=1)
@@ -175,9 +175,9 @@ class InducingFit(Fit):
         mean, spread = (np.concatenate(part) for part in zip(*found, strict=True))
         return mean, spread
 
-    def _messages(self, source: LowRankPosterior) -> Messages:
+    def _messages(self, source: LowRankPosterior, slopes: bool = False) -> Messages:
         data = self.targets
-        return messages(self.engine, source, self.rows, data, self.likelihood, self.row_sites, data.copies)
+        return messages(self.engine, source, self.rows, data, self.likelihood, self.row_sites, data.copies, slopes)
 
 
 # sweeps -----------------------------------------------------------------------------------------------------------------
@@ -237,7 +237,7 @@ def settle(
     mixer, status, value = Mixer(engine.damping, engine.ascends, memory), Status(False, 0, np.inf), np.nan
     for sweep in range(1, engine.max_iter + 1):
         source = engine.source(q, n_total, likelihood)
-        swept = total(SweptRows.sweep, source.mu, source.A_inv, n_total, mixer.may_mix)
+        swept = total(SweptRows.sweep, source.mu, source.root, n_total, mixer.may_mix)
         value, change = swept.value + engine.constant(q, source, n_total, likelihood), swept.change
         if not np.isfinite(change):
             require_finite(engine, change, total(SweptRows.extent).variance)

@@ -100,14 +100,14 @@ class SweptRows:
             self.tau[some], self.nu[some] = tau, nu
         return SiteSums(S, pull)
 
-    def sweep(self, mu: np.ndarray, A_inv: np.ndarray, n_total: float, may_mix: bool) -> Swept:
-        """Compute new sites of all rows from the posterior N(mu, A_inv) of v. The current sites stay.
+    def sweep(self, mu: np.ndarray, root: np.ndarray, n_total: float, may_mix: bool) -> Swept:
+        """Compute new sites of all rows from the posterior of v, whose mean and root they are. The current sites stay.
 
         `n_total` is the weight of the rows of all processes. If the step may be mixed, return the equations for it.
         """
         goal = np.empty_like(self.point)
         new, wide, value, change = _split(goal, self.sites), np.empty(len(self.data.y)), 0.0, 0.0
-        for some, at, data, each in self._messages(self.prior.moments(mu, A_inv), n_total):
+        for some, at, data, each in self._messages(self.prior.moments(mu, root), n_total):
             message = each.times(data.weight)
             for name, sites in new.items():
                 sites[some] = message.sites[name]

@@ -160,7 +160,7 @@ class SettledRows:
     def _slopes(self, fit: SettledCrewFit, held: HeldSites) -> Slopes:
         problem, q = held.problem, fit.posterior
         source = fit.engine.source(q, problem.n_total, fit.likelihood)
-        rows = self.crew.sum(slopes_on, held.number, problem, source.mu, source.A_inv)
+        rows = self.crew.sum(slopes_on, held.number, problem, source.mu, source.root)
         uu = GradientSum(problem.prior, rows.inner).uu(q)
         theta, dZ = held.K.kernel.pullback_gram(held.K.K_uu, uu)
         return replace(rows, theta=rows.theta + theta, dZ=rows.dZ + dZ)

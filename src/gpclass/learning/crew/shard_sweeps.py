@@ -208,18 +208,18 @@ class Slopes:
         return Slopes(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(Slopes)))
 
 
-def slopes_on(shard: Shard, number: Any, problem: Problem, mu: np.ndarray, A_inv: np.ndarray) -> Slopes:
+def slopes_on(shard: Shard, number: Any, problem: Problem, mu: np.ndarray, root: np.ndarray) -> Slopes:
     """Return the derivatives of a fit's evidence through the covariances of a shard's rows."""
     here, kernel = sites_on(shard), problem.kernel
     sites, now = here.of(number), here.now if here.number == number else None
     rows: Any = ShardRows(shard, problem, keep=False) if now is None else now.rows
     data = targets_on(shard, problem) if now is None else now.data
-    total, source = RowDerivatives(problem.prior, problem.likelihood), problem.prior.moments(mu, A_inv)
+    total, source = RowDerivatives(problem.prior, problem.likelihood), problem.prior.moments(mu, root)
     theta, dZ = np.zeros(len(kernel.kernel.theta)), np.zeros_like(kernel.Z)
     for piece, K_fu, block in rows.pieces(mu.size):
         own = {name: part[piece.at] for name, part in sites.items()}
         given = problem.engine, source, block, data.some(piece.at), problem.likelihood, own, problem.n_total
-        for some, fu, diag in total.add(messages(*given)):
+        for some, fu, diag in total.add(messages(*given, slopes=True)):
             more, moved = kernel.pullback_rows(piece.X[some], K_fu[:, some], fu, diag)
             theta, dZ = theta + more, dZ + moved
     return Slopes(theta, dZ, total.theta, total.inner)
