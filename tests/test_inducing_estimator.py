@@ -160,8 +160,8 @@ def test_a_run_is_taken_up_from_its_checkpoint(tmp_path):
 
 def test_inducing_inputs_and_kernels_of_each_class():
     kernel = PerClass(*(RBF(1.5, 4.0) for _ in range(3)))
-    own = GPClassifier(inference=ScalableEP(n_inducing=10, per_class=True), kernel=kernel, random_state=0, max_iter=20)
-    with pytest.warns(UserWarning, match="limit of 20 iterations"):
+    own = GPClassifier(inference=ScalableEP(n_inducing=10, per_class=True), kernel=kernel, random_state=0, max_iter=8)
+    with pytest.warns(UserWarning, match="limit of 8 iterations"):
         own.fit(X3, NAMES)
     assert own.inputs_.shape == (3, 10, 4)
     assert len({k.lengthscale for k in own.kernel_.kernels}) == 3

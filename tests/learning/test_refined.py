@@ -49,7 +49,18 @@ def test_hyperparameters_and_first_inducing_points_are_those_of_training(rows, r
     trained = GPClassifier("matern32", inference=replace(ENGINE, refine=False), random_state=0).fit(*rows)
     assert trained.kernel_ == refined.kernel_
     assert_allclose(refined.inputs_[:12], trained.inputs_)
-    assert set(map(tuple, refined.inputs_[12:])) <= set(map(tuple, rows[0])), "further points are rows"
+    by_rows = GPClassifier("matern32", inference=replace(ENGINE, inputs="k-means++"), random_state=0).fit(*rows)
+    assert set(map(tuple, by_rows.inputs_[12:])) <= set(map(tuple, rows[0])), "further points are rows"
+
+
+def test_a_number_of_inducing_points_can_be_given(rows):
+    model = GPClassifier("matern32", inference=replace(ENGINE, refine=31), random_state=0).fit(*rows)
+    assert len(model.inputs_) == 31
+    fewer = replace(ENGINE, refine=5)  # never fewer than in training
+    assert [engine.refined_count(N, 3) for engine in (fewer, replace(ENGINE, refine=10 * N))] == [12, N]
+    for wrong in (-3, 0, 1, 0.5):
+        with pytest.raises(ValueError, match="refine must be True, False or a number of inducing points"):
+            replace(ENGINE, refine=wrong)
 
 
 def test_a_refined_model_takes_more_rows_and_is_saved(rows, refined, tmp_path):

@@ -298,7 +298,7 @@ def test_inner_and_outer_training_agree(engine):
 def test_inducing_inputs_begin_at_different_rows():
     X = np.repeat(np.arange(12.0)[:, None], 5, axis=0)
     summary = Arrays(X, np.arange(60) % 3).look((0, 0))
-    for how in ("k-means++", "random"):
+    for how in ("k-means++", "random"):  # centres of clusters: see test_inducing_starts
         Z = start_inputs(summary, settings(n_inducing=10, inputs=how), 60, C, np.random.default_rng(0))
         again = start_inputs(summary, settings(n_inducing=10, inputs=how), 60, C, np.random.default_rng(0))
         assert len(np.unique(Z)) == 10
@@ -323,7 +323,7 @@ def test_constant_inputs_train():
 @pytest.mark.parametrize("size", [pytest.param(3, marks=pytest.mark.slow), 15])
 def test_minibatches_at_fixed_hyperparameters_settle_where_sweeps_do(size):
     X, y = problem(90)
-    run = trained(ScalableEP(), X, y, epochs=60, learning_rate=1e-14, batch_size=size)
+    run = trained(ScalableEP(), X, y, epochs=60, learning_rate=1e-14, batch_size=size, inputs="k-means++")
     objective = Objective(X, y, RBF(1.0, 4.0), run.likelihood, ScalableEP(tol=1e-8), [], InducingInputs(run.Z, np.ones(2)))
     fit = objective.fit(objective.theta).fit
     assert_allclose(run.history[-1].log_evidence, fit.log_evidence, atol=1e-3)

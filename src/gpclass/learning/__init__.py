@@ -41,8 +41,9 @@ from .checkpoint import CheckpointError
 from .columns import KernelColumns, KernelGradient
 from .crew import CrewLost, LostRowsWarning
 from .history import Search, Step
-from .inducing import InducingInputs, InducingModel, maximise_low_rank, start_inputs
+from .inducing import InducingInputs, InducingModel, maximise_low_rank
 from .inducing_mnl import InducingPairs, InducingSearch, k_means, maximise_inducing
+from .inducing_starts import start_inputs
 from .integrate import integrated
 from .learn import learn
 from .learn_inducing import trained

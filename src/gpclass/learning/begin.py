@@ -15,7 +15,7 @@ from ..progress import phase, shown
 from . import checkpoint as checkpoints
 from .adam import Adam
 from .checkpoint import CheckpointError
-from .inducing import start_inputs
+from .inducing_starts import start_inputs
 from .site_store import SiteStore
 from .streams import Source, as_source, codes, sampled_rows, warn_if_uneven
 from .streams.order import HELD_OUT_SEED, INPUTS_SEED, LOOK_SEED
@@ -61,7 +61,7 @@ def begin_training(
             weight -= float(np.sum(held.weight))
     if Z is None:
         rng = np.random.default_rng([random_state, INPUTS_SEED])
-        Z = start_inputs(summary, settings, source.n_rows, likelihood.n_latents, rng)
+        Z = start_inputs(summary, settings, source.n_rows, likelihood.n_latents, rng, kernel)
     Z = np.asarray(Z, float)
     Z = Z[None] if Z.ndim == 2 else Z
     if Z.shape[1] > source.n_rows:

@@ -15,11 +15,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import sklearn
 
 from ..engines.fit import squeezed
 from ..engines.inducing.sweep import InducingFit
-from ..engines.inducing.training import Inducing
 from ..gaussian.low_rank import LowRankPosterior
 from ..gaussian.low_rank_matrices import LowRankGradient, LowRankMatrices
 from ..kernels import Kernel
@@ -29,27 +27,8 @@ from .members import PREDICTED_ROWS
 from .objective import Objective
 from .optimise import maximise
 from .rivals import rivals_of
-from .streams import Summary
 
 WORTH_THREADS = 1 << 25  # multiplications in a matrix product above which threads save time
-
-
-def start_inputs(summary: Summary, training: Inducing, n_rows: int, n_classes: int, rng: np.random.Generator) -> np.ndarray:
-    """Return inducing inputs (1 or C, M, D) selected from the rows; they are distinct if there are enough distinct rows."""
-    M = training.count(n_rows)
-    different = np.unique(summary.X, axis=0)
-    sets = []
-    for _ in range(n_classes if training.per_class else 1):
-        if len(different) <= M:  # all rows, and copies: jitter keeps K_uu invertible, and learning moves the copies apart
-            chosen = different[np.arange(M) % len(different)]
-        elif training.inputs == "random":
-            chosen = different[rng.choice(len(different), M, replace=False)]
-        else:
-            # k-means++ uses distances, so the columns must have a common scale
-            scaled = (different - summary.units.centre) / summary.units.spread
-            chosen = different[sklearn.cluster.kmeans_plusplus(scaled, M, random_state=int(rng.integers(2**31)))[1]]
-        sets.append(chosen)
-    return np.stack(sets).astype(float)
 
 
 def shared_inputs(Z: np.ndarray) -> np.ndarray:

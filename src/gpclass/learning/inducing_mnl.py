@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import sklearn
 
 from ..engines.mnl.inducing_set import InducingSet, RowCovariance
 from ..engines.mnl.selection import choose
@@ -28,6 +27,7 @@ from ..numerics.separable import classes_of, combined, inputs_of
 from ..progress import interrupted, phase
 from .columns import covariances
 from .history import Search, Step
+from .inducing_starts import cluster_centres
 from .objective import Evaluation, Objective
 from .optimise import maximise
 
@@ -91,11 +91,11 @@ def k_means(X: np.ndarray, n_classes: int, inducing: int, random_state: int = 0)
     if count < 1:
         raise ValueError(f"inducing={inducing} must be at least the number of classes, {n_classes}")
     centre, spread = column_units(X)  # clusters depend on distances, so the columns must have a common scale
-    distinct = len(np.unique(X, axis=0))
-    if count > distinct:
-        raise ValueError(f"inducing={inducing} needs {count} centres, but there are only {distinct} distinct rows")
-    found = sklearn.cluster.KMeans(count, n_init=1, random_state=random_state).fit((X - centre) / spread)
-    return InducingPairs.of_all_classes(centre + spread * found.cluster_centers_, n_classes)
+    distinct, times = np.unique(X, axis=0, return_counts=True)
+    if count > len(distinct):
+        raise ValueError(f"inducing={inducing} needs {count} centres, but there are only {len(distinct)} distinct rows")
+    centres = cluster_centres(distinct, (distinct - centre) / spread, times, count, random_state)
+    return InducingPairs.of_all_classes(centres, n_classes)
 
 
 # covariances and gradients -----------------------------------------------------------------------------------------------

@@ -22,7 +22,8 @@ from . import checkpoint as checkpoints
 from .begin import begin_training, held_rows, train_inducing
 from .calibration import LeftOut
 from .held_rows import left_out_of_run
-from .inducing import InducingInputs, maximise_low_rank, shared_inputs, start_inputs
+from .inducing import InducingInputs, maximise_low_rank, shared_inputs
+from .inducing_starts import start_inputs
 from .learned import Learned
 from .members import left_out
 from .parallel import until_interrupted
@@ -51,7 +52,7 @@ def learn_inducing(objective, starts, max_iter, stream, seed) -> Learned:
             from .crew.learn_settled import learn_settled  # only for rows in several processes
 
             summary, C = source.look((seed, 0)), objective.likelihood.n_latents
-            Z = start_inputs(summary, engine, crew.n_rows, C, np.random.default_rng(seed))
+            Z = start_inputs(summary, engine, crew.n_rows, C, np.random.default_rng(seed), objective.kernel)
             return learn_settled(crew, objective, labels, Z, summary.units.spread, starts, max_iter, seed)
         return _all_at_once(objective, starts, max_iter, source, seed)
     engine = _for_all_processes(engine, source)
@@ -115,7 +116,8 @@ def _low_rank(objective, source, seed, moving):
     """Return the objective with converged sites, with inducing inputs selected from all rows."""
     engine, likelihood = objective.engine, objective.likelihood
     summary = source.look((seed, 0))
-    Z = start_inputs(summary, engine, source.n_rows, likelihood.n_latents, np.random.default_rng(seed))
+    rng = np.random.default_rng(seed)
+    Z = start_inputs(summary, engine, source.n_rows, likelihood.n_latents, rng, objective.kernel)
     return replace(objective, X=np.asarray(objective.X, float), design=InducingInputs(Z, summary.units.spread, moving))
 
 
@@ -143,7 +145,7 @@ def _numbered(engine, number):
 
 def _refines(engine, n: int, n_latents: int) -> bool:
     """Return whether a posterior on more inducing points is tried after training. Rows of `validation` chose the run."""
-    return engine.refine and engine.refined_count(n, n_latents) > engine.count(n) and not engine.validation
+    return bool(engine.refine) and engine.refined_count(n, n_latents) > engine.count(n) and not engine.validation
 
 
 def _refined(objective, learned: Learned, run: Trainer, source, seed: int) -> Learned:
@@ -203,7 +205,7 @@ def _with_points(objective, few: np.ndarray, count: int, source, seed: int) -> I
     n, C = source.n_rows, objective.likelihood.n_latents
     summary = source.look((seed, 0))
     more = replace(objective.engine, n_inducing=count - few.shape[1])
-    further = start_inputs(summary, more, n, C, np.random.default_rng([seed, 1]))
+    further = start_inputs(summary, more, n, C, np.random.default_rng([seed, 1]), objective.kernel)
     return InducingInputs(np.concatenate([few, further], axis=1), summary.units.spread, False)
 
 

@@ -17,7 +17,8 @@ from gpclass.learning.crew import CrewLost, LocalCrew, LostRowsWarning, RowsLost
 from gpclass.learning.crew.learn_settled import CrewInputs, learn_settled
 from gpclass.learning.crew.settled_rows import SettledRows
 from gpclass.learning.crew.shard_sweeps import sites_on
-from gpclass.learning.inducing import InducingInputs, maximise_low_rank, start_inputs
+from gpclass.learning.inducing import InducingInputs, maximise_low_rank
+from gpclass.learning.inducing_starts import start_inputs
 from gpclass.learning.learn import learn
 from gpclass.learning.members import left_out
 from gpclass.learning.objective import Objective

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+INPUTS = ("k-means", "k-means++", "random")
 SEARCHES = ("auto", "settled", "minibatches")
 RESUMES = ("auto", "never", "must")
 LOCAL_SETTING = {"local": True}  # a setting of this machine, not stored in model files
@@ -28,14 +29,14 @@ class Inducing:
 
     n_inducing: int | None = None  # None: a twentieth of the rows, between 100 and 200; up to 300 rows a third of them
     per_class: bool = False  # whether each class has its own inducing inputs
-    inputs: str = "k-means++"  # initial inducing inputs: "k-means++" or "random" rows
+    inputs: str = "k-means"  # initial inducing inputs: centres of clusters, distant rows ("k-means++") or "random" rows
     learn_inputs: bool = True
 
     def __post_init__(self):
         if self.n_inducing is not None and self.n_inducing < 1:
             raise ValueError(f"n_inducing must be at least 1, but is {self.n_inducing}")
-        if self.inputs not in ("k-means++", "random"):
-            raise ValueError(f"inputs must be 'k-means++' or 'random', but is {self.inputs!r}")
+        if self.inputs not in INPUTS:
+            raise ValueError(f"inputs must be one of {', '.join(map(repr, INPUTS))}, but is {self.inputs!r}")
 
     def count(self, n_rows: int) -> int:
         """Return the number of inducing points for this number of rows."""
@@ -65,9 +66,9 @@ class Training(Inducing):
     # Whether more inducing points, selected from the rows, are tried after training on minibatches. Hyperparameters stay. A
     # tenth of the rows, at most 2000, held out of training, decides whether the posterior becomes better; then the sites of
     # all rows converge with the points that were better. Rows of `held_out` decide, too, but stay out of the posterior.
-    # Below 2000 rows none are held out, and points are always added. Only for rows in arrays without `validation`, and if
-    # the time allows at least half as many points again (`refined_count`).
-    refine: bool = False
+    # Below 2000 rows none are held out, and points are always added. Only for rows in arrays without `validation`. True
+    # chooses the number of points, if the time allows at least half as many points again; a number above one sets it.
+    refine: bool | int = False
     batch_size: int | None = 200  # rows per minibatch; None uses all rows at once
     epochs: int | None = None  # passes over the data; None chooses them for a default number of steps, see `passes`
     learning_rate: float = 0.03  # initial rate of Adam; inducing inputs are measured in standard deviations
@@ -97,6 +98,8 @@ class Training(Inducing):
             raise ValueError(f"resume must be one of {', '.join(map(repr, RESUMES))}, but is {self.resume!r}")
         if (self.epochs is not None and self.epochs < 0) or (self.batch_size is not None and self.batch_size < 1):
             raise ValueError("batch_size must be at least 1, epochs at least 0")
+        if not isinstance(self.refine, (bool, np.bool_)) and self.refine <= 1:
+            raise ValueError(f"refine must be True, False or a number of inducing points, but is {self.refine!r}")
         if not 0 <= self.validation < 1 or self.patience < 1 or self.held_out < 0:
             raise ValueError("validation must be in [0, 1), patience at least 1 and held_out at least 0")
         if not (self.learning_rate > 0 and 0 <= self.beta1 < 1 and 0 <= self.beta2 < 1 and self.adam_epsilon > 0):
@@ -105,6 +108,8 @@ class Training(Inducing):
     def refined_count(self, n_rows: int, n_latents: int) -> int:
         """Return the number of inducing points after training, if they are refined; that of training if it stays."""
         count = self.count(n_rows)
+        if self.refine > 1:
+            return max(count, min(int(self.refine), n_rows))
         most = min(MOST_REFINED, n_rows, int(np.sqrt(REFINED_WORK / (n_rows * n_latents))))
         return most if most >= WORTH_REFINING * count else count
 
