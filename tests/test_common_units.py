@@ -13,6 +13,7 @@ from gpclass.learning import Objective, learn
 from gpclass.learning.scan import best_objective
 from gpclass.likelihoods import Probit
 from gpclass.numerics.columns import column_units, common_units
+from gpclass.progress import keeping_best
 from gpclass.sparse import ScalableEP
 from gpclass.units import COMMON_MARGIN, SMOOTH_MARGIN, Start, start_kernels
 
@@ -177,3 +178,21 @@ def test_the_first_choice_is_the_documented_default():
     assert isinstance(start, Start)
     assert default_kernel(N_COLUMNS) == "matern32"
     assert isinstance(start.kernel.kernel, Matern32)
+
+
+def test_an_interruption_of_the_comparison_ends_the_fit(monkeypatch):
+    """Nothing that could be a result has been learned by then."""
+    X = np.random.default_rng(0).normal(size=(60, 110))
+    model = GPClassifier(random_state=0)
+    fit, calls = Objective.fit, []
+
+    def interrupted_once(self, *given, **settings):
+        calls.append(1)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return fit(self, *given, **settings)
+
+    monkeypatch.setattr(Objective, "fit", interrupted_once)
+    with keeping_best(), pytest.raises(KeyboardInterrupt):
+        model.fit(X, X[:, 0] > 0)
+    assert not hasattr(model, "kernel_")

@@ -1,16 +1,19 @@
 """Too many rows for a search on all of them: a search on inducing points, then a posterior on all rows or on points."""
 
 import pickle
+import warnings
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.exceptions import ConvergenceWarning
 
 from gpclass import GPClassifier, choose, load, save
-from gpclass.fitting import arrays, search
+from gpclass.fitting import arrays, problem, search
 from gpclass.inference import EP
-from gpclass.learning import begin, learn_inducing
+from gpclass.kernels import RBF
+from gpclass.learning import Objective, begin, learn_inducing
 from gpclass.learning.calibration import LeftOut
 from gpclass.likelihoods import NullCategory
 from gpclass.progress import keeping_best
@@ -202,3 +205,59 @@ def test_streams_have_inducing_points(data):
     X, y = data
     model = GPClassifier("rbf", random_state=0, optimizer=None).fit([(X[:30], y[:30])])
     assert type(model.inference_) is ScalableEP
+
+
+@pytest.mark.parametrize("error", [MemoryError("no room"), np.linalg.LinAlgError("not proper"), FloatingPointError("NaN")])
+def test_a_posterior_on_all_rows_that_fails_leaves_the_one_on_inducing_points(data, monkeypatch, error):
+    def fail(*_, **__):
+        raise error
+
+    monkeypatch.setattr(EP, "fit", fail)
+    with pytest.warns(ConvergenceWarning, match=f"EP failed on all rows, so .* on inducing points: {error}"):
+        model = fitted(*data)
+    assert type(model.inference_) is ScalableEP
+    assert model.score(data[0][ROWS:], data[1][ROWS:]) > 0.7
+
+
+@pytest.mark.parametrize("design", ["all rows", "inducing inputs"])
+def test_only_the_posterior_that_is_kept_warns(data, monkeypatch, design):
+    prefer(monkeypatch, design)
+    fit = EP.fit
+
+    def fit_with_warning(*given, **settings):
+        if len(given[2]) == ROWS:
+            warnings.warn("EP has not converged", ConvergenceWarning, stacklevel=1)
+        return fit(*given, **settings)
+
+    monkeypatch.setattr(EP, "fit", fit_with_warning)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        fitted(*data)
+    assert any("EP has not converged" in str(warning.message) for warning in told) == (design == "all rows")
+
+
+def test_restarts_are_divided_among_processes(data, monkeypatch):
+    given = []
+    learn = search.learn
+    monkeypatch.setattr(search, "learn", lambda *args, **settings: given.append(settings) or learn(*args, **settings))
+    fitted(*data, n_restarts=1, n_jobs=2)
+    assert given[0]["n_jobs"] == 2
+
+
+def test_an_engine_that_is_the_only_one_for_a_likelihood_learns_itself(data, monkeypatch):
+    model = GPClassifier(random_state=0)
+    model.classes_ = np.array(["no", "yes"])
+    monkeypatch.setattr(problem, "engine_for", lambda *_, **__: EP(tol=1e-5))
+    X, y = data
+    objective = Objective(X[:ROWS], np.where(y[:ROWS] == "yes", 1, -1), RBF(), choose.as_likelihood("probit", 2), EP(), [])
+    assert problem.learner_of(model, objective) is objective.engine
+
+
+def test_many_columns_compare_rbf_too_because_inducing_points_learn(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(ROWS, 3)) @ rng.normal(size=(3, 110))
+    asked = []
+    make = arrays.start_kernels
+    monkeypatch.setattr(arrays, "start_kernels", lambda *args, **given: asked.append(given) or make(*args, **given))
+    GPClassifier(random_state=0, max_iter=2).fit(X, X[:, 0] > 0)
+    assert asked[0]["smooth"]

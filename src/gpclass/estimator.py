@@ -157,9 +157,10 @@ class GPClassifier(Answers, Decisions, ClassifierMixin, GPEstimator):
         kernel="auto" one for each kernel that earned weight; with hyper="integrate" one for each point of the design; with
         "mcmc" one for each of some draws. If there are several, the attributes above and below describe the heaviest.
     inputs_ : ndarray of shape (n_inputs, n_features) or (n_classes, n_inputs, n_features)
-        The inputs used for predictions: the different training rows, the active rows or the inducing inputs. The axis of
-        classes exists if each class has its own inputs. For matrices, objects and sparse inputs these are rows of
-        covariances (`gpclass.kernels.covariance_rows`), and `kernel_` is `Precomputed`.
+        The inputs used for predictions: the different training rows, the active rows or the inducing inputs. Equal rows with
+        different labels are separate if "auto" learned on inducing points first. The axis of classes exists if each class
+        has its own inputs. For matrices, objects and sparse inputs these are rows of covariances
+        (`gpclass.kernels.covariance_rows`), and `kernel_` is `Precomputed`.
     active_indices_ : ndarray of shape (n_inputs,)
         Row numbers of `inputs_` in the training data, if the engine has selected rows.
     row_fingerprints_ : ndarray of shape (n,) or None

@@ -48,7 +48,7 @@ def start_kernels(
     choices: bool = True,
     smooth: bool = False,
 ) -> list[Start]:
-    """Return the kernels that learning may start from. The labels decide between them (`learning.scan.best_start`).
+    """Return the kernels that learning may start from. The labels decide between them (`learning.scan.best_objective`).
 
     There is more than one only if many columns share a lengthscale. Then their spreads may mean something, as those of
     pixels do: the second kernel has one unit for all columns.

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize
 from scipy.special import log_softmax
 
@@ -51,6 +51,29 @@ def test_fits_with_probabilities_of_fewer_rows_are_dropped():
     assert kept == [i + 1 for i in kept_alone]
     assert [member.kernel for member in mixture.members] == [fits[i].kernel for i in kept]
     assert_allclose([m.weight for m in mixture.members], [m.weight for m in alone.members])
+
+
+def test_fits_with_held_out_rows_only_are_compared_with_others_on_these_rows():
+    rng = np.random.default_rng(0)
+    codes, numbers = rng.integers(2, size=60), np.sort(rng.permutation(60)[:25])
+
+    def rows(quality):
+        p = np.clip(np.where(codes == 1, 0.5 + quality, 0.5 - quality) + 0.2 * rng.normal(size=60), 0.05, 0.95)
+        return LeftOut(np.log(np.stack([1 - p, p], axis=1)), codes, rng.uniform(0.5, 2.0, 60))
+
+    whole = [rows(0.2), rows(0.25), rows(0.15)]
+    held = whole[1].some(numbers)
+    assert_array_equal(held.codes, codes[numbers])
+
+    def fits(*given):
+        Z = np.zeros((1, 1))
+        return [Learned(None, str(i), None, Z, [], 1, rows_left_out=lambda r=r: r) for i, r in enumerate(given)]
+
+    mixture, kept, _ = stacked(fits(whole[0], held, whole[2]), calibrate=True)
+    wanted, kept_of_wanted, _ = stacked(fits(*(each.some(numbers) for each in whole)), calibrate=True)
+    assert 1 in kept
+    assert kept == kept_of_wanted
+    assert_allclose([m.weight for m in mixture.members], [m.weight for m in wanted.members], rtol=1e-12)
 
 
 @pytest.mark.parametrize("make", [two_classes, three_bands])

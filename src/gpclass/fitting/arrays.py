@@ -55,7 +55,8 @@ def fit_arrays(model: Any, X: Any, y: Any, sample_weight: Any = None, classes: A
     with threads_for(engine.size(len(data.X), C)):
         if is_auto(model.kernel):
             return _fit_stack(model, data, engine, rng)
-        starts = start_kernels(starting_point(model, VARIANCE), data.X, rng, smooth=engine.design == "inducing inputs")
+        smooth = engine.design == "inducing inputs" or too_large_to_search(model, engine, len(data.X))
+        starts = start_kernels(starting_point(model, VARIANCE), data.X, rng, smooth=smooth)
         return _fit_kernel(model, data, engine, rng, starts)
 
 
@@ -164,7 +165,7 @@ def _fit_stack(model: Any, data: TrainingRows, engine: Engine, rng) -> Learned:
 
 def _one_of_stack(model: Any, number: int, data: TrainingRows, engine: Engine, seed: int) -> tuple[Learned, Engine]:
     """Return the fit with one of several kernels, and the engine."""
-    rng, text = np.random.default_rng(seed), AUTO_KERNELS[number]
+    text, first = AUTO_KERNELS[number], np.random.default_rng([seed, number])
     with phase(f"kernel {number + 1} of {len(AUTO_KERNELS)}, {text or 'the default'}"):
-        objective, distance = best_start(model, data, engine, start_kernels(text, data.X, rng), rng)
-        return search(model, objective, distance, rng), objective.engine
+        objective, distance = best_start(model, data, engine, start_kernels(text, data.X, first), first)
+        return search(model, objective, distance, np.random.default_rng(seed)), objective.engine

@@ -92,7 +92,8 @@ def learner_of(model: Any, objective: Objective) -> Engine:
     engine, n_rows = objective.engine, len(objective.X)
     if not (engine.draws or too_large_to_search(model, engine, n_rows)):
         return engine
-    return engine_for(objective.likelihood, n_rows, fractions=bool(np.any(weights_of(objective.y) < 1)))
+    learner = engine_for(objective.likelihood, n_rows, fractions=bool(np.any(weights_of(objective.y) < 1)))
+    return learner if engine.draws or learner.design != engine.design else engine
 
 
 def given_engine(model: Any) -> Engine:

@@ -11,9 +11,12 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
+from ..callers import outside
 from ..engines import Engine
 from ..learning import Calibration, Learned, LeftOut, Mixture, Objective, column_spread, learn, random_start
+from ..learning.objective import FAILURES
 from ..learning.scan import scanned
 from ..progress import interrupted, phase, stops_here
 from .problem import continues, learner_of
@@ -53,7 +56,7 @@ def search(
         starts += [random_start(objective, distance, spread, rng) for _ in range(model.n_restarts)]
     learner = learner_of(model, objective)
     if learner is not engine:
-        return _at_mode(objective, learner, starts, model.max_iter, seed, scan)
+        return _at_mode(objective, learner, starts, model.max_iter, seed, scan, model.n_jobs)
     return learn(objective, starts, model.max_iter, stream, seed, scan, model.n_jobs)
 
 
@@ -68,29 +71,48 @@ def _sampled(objective: Objective, scan: bool) -> Learned:
 
 
 def _at_mode(
-    objective: Objective, learner: Engine, starts: list[np.ndarray], max_iter: int, seed: int, scan: bool
+    objective: Objective, learner: Engine, starts: list[np.ndarray], max_iter: int, seed: int, scan: bool, n_jobs: Any
 ) -> Learned:
     """Return the posterior of the objective's engine at the hyperparameters that another engine learns.
 
     If both engines have leave-one-out probabilities, it is the posterior whose probabilities are better: hyperparameters
     that are best for inducing points need not be the best for all rows. If they were not even better for more inducing
-    points, the posterior on all rows is not computed.
+    points, the posterior on all rows is not computed. If it fails, there is the one on inducing points.
     """
-    learned = learn(replace(objective, engine=learner), starts, max_iter, seed=seed, scan=scan)
+    learned = learn(replace(objective, engine=learner), starts, max_iter, seed=seed, scan=scan, n_jobs=n_jobs)
     learned = replace(learned, engine=learner)
-    if (interrupted() or learned.enough_points) and not objective.engine.draws:
+    if objective.engine.draws:
+        return _on_all_rows(objective, learned)
+    if interrupted() or learned.enough_points:
         return learned
     try:
-        with phase("posterior on all rows"):
-            posterior = objective.fit(learned.theta).fit
-            on_all = replace(
-                learned, posterior=posterior, inputs=objective.X, rows=None, trainer=None, rows_left_out=None, engine=None
-            )
-            return on_all if objective.engine.draws else max(on_all, learned, key=_left_out_score)
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            on_all = _on_all_rows(objective, learned)
+            best = max(on_all, learned, key=_left_out_score)
+    except (*FAILURES, MemoryError) as error:
+        warnings.warn(
+            f"{type(objective.engine).__name__} failed on all rows, so the posterior is that on inducing points: {error}",
+            ConvergenceWarning,
+            stacklevel=outside(),
+        )
+        return learned
     except KeyboardInterrupt:
-        if objective.engine.draws or not stops_here("the posterior on inducing points"):
+        if not stops_here("the posterior on inducing points"):
             raise
         return learned
+    for warning in told if best is on_all else ():
+        warnings.warn(warning.message, warning.category, stacklevel=outside())
+    return best
+
+
+def _on_all_rows(objective: Objective, learned: Learned) -> Learned:
+    """Return the result with the posterior of the objective's engine, at the hyperparameters learned on inducing points."""
+    with phase("posterior on all rows"):
+        posterior = objective.fit(learned.theta).fit
+    return replace(
+        learned, posterior=posterior, inputs=objective.X, rows=None, trainer=None, rows_left_out=None, engine=None
+    )
 
 
 def _left_out_score(learned: Learned) -> float:

@@ -74,7 +74,7 @@ class Standardized(MatrixKernel):
 
     @property
     def common_units(self) -> bool:
-        return bool(np.all(self.spread == self.spread[0]))
+        return len(self.spread) > 1 and bool(np.all(self.spread == self.spread[0]))
 
     def _scaled(self, X: Array) -> Array:
         if X.shape[1] != len(self.centre):

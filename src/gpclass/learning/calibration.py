@@ -30,6 +30,7 @@ class LeftOut(NamedTuple):
     codes: np.ndarray  # (n,) class numbers of the labels
     weight: np.ndarray | None = None  # (n,) weights; None means one each
     held_out: bool = False  # whether learning has not seen these rows at all
+    numbers: np.ndarray | None = None  # (n,) numbers of the training rows; None if they are all rows, or not known
 
     @property
     def weights(self) -> np.ndarray:
@@ -39,6 +40,11 @@ class LeftOut(NamedTuple):
     def mean(self, values: np.ndarray) -> float:
         """Return the weighted mean of values (n,)."""
         return float(np.average(values, weights=self.weight))
+
+    def some(self, numbers: np.ndarray) -> LeftOut:
+        """Return those of some training rows, of rows that are all training rows."""
+        weight = None if self.weight is None else self.weight[numbers]
+        return LeftOut(self.log_p[numbers], self.codes[numbers], weight, self.held_out, numbers)
 
     @property
     def score(self) -> float:

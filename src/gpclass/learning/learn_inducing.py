@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -156,7 +157,7 @@ def _refined(objective, learned: Learned, run: Trainer, source, seed: int) -> Le
     be good for many: if classes overlap much, they are not. So rows that the run has not seen decide. Leave-one-out
     probabilities could not: with few points they are too good, since inducing inputs follow the labels.
 
-    Rows that the user holds out stay out of the result.
+    If few points remain, the rows that decided also calibrate the result. Rows that the user holds out stay out of it.
     """
     learned = replace(learned, posterior=replace(learned.posterior, engine=objective.engine))
     if interrupted():
@@ -168,15 +169,15 @@ def _refined(objective, learned: Learned, run: Trainer, source, seed: int) -> Le
     count = min(run.engine.refined_count(source.n_rows, objective.likelihood.n_latents), len(rest))
     if count <= few.shape[1]:
         return learned
-    tried, enough = None, False
+    tried, by_few, enough = None, None, False
     found: tuple[Any, np.ndarray] | None
     try:
         with phase("more inducing points"):
             design = _with_points(there, few, count, source, seed)
             if len(held):
                 tried = _settled(replace(there, X=there.X[rest], y=targets_at(there.y, rest)), design)
-                better = _held_out(run, design.Z, tried).score > left_out_of_run(run, source).score
-                enough = not (tried.converged and better)
+                by_few = left_out_of_run(run, source)
+                enough = not (tried.converged and _held_out(run, design.Z, tried).score > by_few.score)
             if stay_out:
                 found = None if enough else (tried, design.Z)
                 source, _ = source.without(held, (run.seed, 0))
@@ -188,14 +189,21 @@ def _refined(objective, learned: Learned, run: Trainer, source, seed: int) -> Le
             raise
         return learned
     if found is None:
-        return learned
+        return replace(learned, enough_points=enough)
     fit, Z = found
+    rows_left_out: Callable[[], LeftOut | None]
+    if stay_out:
+        rows_left_out = partial(_held_out, run, Z, fit)
+    elif enough and by_few is not None:
+        rows_left_out = partial(by_few._replace, numbers=held)
+    else:
+        rows_left_out = partial(left_out, fit)
     return replace(
         learned,
         posterior=replace(fit.without_rows(), engine=objective.engine),
         inputs=shared_inputs(Z),
         trainer=_run_for_later_rows(there, source, fit, Z, seed),
-        rows_left_out=partial(_held_out, run, Z, fit) if stay_out else partial(left_out, fit),
+        rows_left_out=rows_left_out,
         enough_points=enough,
     )
 

@@ -25,7 +25,7 @@ from .. import inference  # noqa: F401  (registers the engines)
 from ..engines.observations import Observed
 from ..kernels import Kernel
 from ..numerics.columns import column_spread, lengthscale_span
-from ..progress import phase
+from ..progress import interrupted, phase
 from ..registry import registered
 from .doubts import guessing_evidence
 from .objective import FAILURES, Evaluation, Objective
@@ -110,7 +110,10 @@ def best_objective(objectives: Sequence[Objective], margins: Sequence[float]) ->
     if len(objectives) == 1:
         return 0
     with phase("comparison of kernels on few rows"):
-        return int(np.argmax([_evidence(each) - margin for each, margin in zip(objectives, margins, strict=True)]))
+        best = int(np.argmax([_evidence(each) - margin for each, margin in zip(objectives, margins, strict=True)]))
+    if interrupted():  # nothing that could be a result has been learned
+        raise KeyboardInterrupt
+    return best
 
 
 def _evidence(objective: Objective) -> float:

@@ -55,8 +55,8 @@ def stacked(fits: Sequence[Learned], calibrate: bool) -> tuple[Mixture, list[int
     Parameters
     ----------
     fits : sequence of Learned
-        The fits. Those with leave-one-out probabilities of fewer rows than others, such as the result of a search that was
-        interrupted, are dropped.
+        The fits. If some have probabilities of held-out rows only, all are compared on these rows. Those with
+        probabilities of fewer rows than others, such as the result of a search that was interrupted, are dropped.
     calibrate : bool
         Whether to calibrate each of them.
 
@@ -69,7 +69,7 @@ def stacked(fits: Sequence[Learned], calibrate: bool) -> tuple[Mixture, list[int
     calibration : Calibration
         No change, with the leave-one-out NLPD of the stack before and after the calibration of its members.
     """
-    all_rows = [_required(fit) for fit in fits]
+    all_rows = _of_common_rows([_required(fit) for fit in fits])
     most = max(len(some.codes) for some in all_rows)
     whole = [i for i, some in enumerate(all_rows) if len(some.codes) == most]
     rows = [all_rows[i] for i in whole]
@@ -92,6 +92,16 @@ def stacked(fits: Sequence[Learned], calibrate: bool) -> tuple[Mixture, list[int
     before, after = (logsumexp(np.array(p)[kept], axis=0, b=w) for p in ([some.log_p for some in rows], calibrated))
     told = UNCALIBRATED.scored(rows[0]._replace(log_p=before), after)
     return Mixture(tuple(members), integrated=False), [whole[i] for i in kept], told
+
+
+def _of_common_rows(all_rows: list[LeftOut]) -> list[LeftOut]:
+    """Return the probabilities of the rows that all have, if some have those of known numbers only."""
+    numbers = next((some.numbers for some in all_rows if some.numbers is not None), None)
+    if numbers is None:
+        return all_rows
+    n = max(len(some.codes) for some in all_rows)
+    whole = [some.numbers is None and len(some.codes) == n > np.max(numbers) for some in all_rows]
+    return [some.some(numbers) if all_of_them else some for some, all_of_them in zip(all_rows, whole, strict=True)]
 
 
 def _required(fit: Learned) -> LeftOut:
