@@ -24,7 +24,7 @@ from gpclass.assess.metrics import scores
 from gpclass.assess.report import gather, write_report
 from gpclass.assess.report.facts import describe
 from gpclass.assess.report.hyperparameters import KernelComparison, KernelRow
-from gpclass.assess.report.verdict import chance_calibration_error, judge
+from gpclass.assess.report.verdict import Remark, chance_calibration_error, judge
 from gpclass.assess.report.words import number, percent
 from gpclass.kernels import RBF, Linear
 
@@ -258,11 +258,11 @@ def fake(converged=True):
     return SimpleNamespace(posterior_=SimpleNamespace(converged=converged), inference_=None)
 
 
-def verdict_of(p, codes, loo=None, far=0, converged=True, seen=0, fair=True):
+def verdict_of(p, codes, loo=None, far=0, converged=True, seen=0, fair=True, train=None):
     """The first `seen` rows are training rows."""
     known = np.arange(len(p)) < seen
     judged = FairProbabilities(p, p, known, ~known | fair, 0)
-    return judge(fake(converged), judged, codes, loo, [], far, None, len(p))
+    return judge(fake(converged), judged, codes, loo, [], far, None, len(p), train)
 
 
 def honest(n, rng, sharpness=2.0):
@@ -302,6 +302,54 @@ def test_what_the_verdict_warns_of():
     assert any("far from the training data" in r.text and r.level == "care" for r in verdict_of(p, codes, far=30).remarks)
     assert any("same kind" in r.text for r in verdict_of(p, codes, loo=np.full(300, 0.999)).remarks)
     assert any("only 20 test rows" in r.text for r in verdict_of(p[:20], codes[:20]).remarks)
+
+
+def test_skill_is_measured_against_the_training_frequencies():
+    """Rows of one class have frequencies that no probabilities beat; those of training can be beaten, or not."""
+    train, codes = np.repeat([0, 1], 50), np.ones(60, int)
+    surer, wrong = np.tile([0.1, 0.9], (60, 1)), np.tile([0.6, 0.4], (60, 1))
+    said = [remark.text for remark in verdict_of(surer, codes, train=train).remarks]
+    assert not any("worse than the class frequencies" in text for text in said)
+    assert any("worse than the class frequencies" in remark.text for remark in verdict_of(wrong, codes, train=train).remarks)
+    (unknown,) = [remark for remark in verdict_of(surer, codes).remarks if "misclassified" in remark.text]
+    assert unknown.level == "note"
+    assert "one class only" in unknown.text
+
+
+def test_the_verdict_and_the_score_agree_on_rows_of_one_class():
+    X, y = make_moons(80, noise=0.2, random_state=0)
+    clf = GPClassifier(kernel=RBF(1.0), optimizer=None).fit(X, y)
+    some = np.flatnonzero(y == clf.classes_[0])[:20]
+    facts = gather(clf, X[some] + 1e-3, y[some], engines=[])
+    assert facts.scores["information_score"] > 0
+    assert not any("worse than the class frequencies" in remark.text for remark in facts.verdict.remarks)
+
+
+@pytest.mark.parametrize(
+    ("worse", "level", "said"),
+    [
+        (1.5, "good", "matches the leave-one-out"),
+        (2.5, "note", "worse than the leave-one-out estimate, but possibly by chance"),
+        (-2.5, "note", "better than the leave-one-out estimate, but possibly by chance"),
+        (3.5, "care", "much worse than the leave-one-out"),
+        (-3.5, "good", "is better than the leave-one-out"),
+    ],
+)
+def test_test_rows_match_leave_one_out_within_two_standard_errors(worse, level, said):
+    rng = np.random.default_rng(4)
+    p, codes = honest(100, rng)
+    lost = -np.log(p[np.arange(100), codes])
+    before = np.full(1000, lost.mean() - worse * lost.std() / 10)  # without a spread of its own
+    (remark,) = [one for one in verdict_of(p, codes, loo=np.exp(-before)).remarks if "leave-one-out estimate" in one.text]
+    assert remark.level == level
+    assert said in remark.text
+
+
+def test_a_note_does_not_change_the_verdict():
+    rng = np.random.default_rng(4)
+    p, codes = honest(200, rng)
+    verdict = verdict_of(p, codes)
+    assert replace(verdict, remarks=[*verdict.remarks, Remark("note", "")]).level == verdict.level == "good"
 
 
 def test_training_rows_are_never_certified():

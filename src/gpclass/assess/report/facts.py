@@ -149,6 +149,7 @@ def gather(
     before = _uncalibrated(model, X, labels)
     far = np.flatnonzero(far_rows(model, X) & ~judged.seen)
     own_loo = _own_probability(loo, training_labels(model), last.classes_)
+    train_codes = None if train_labels is None else codes_of(train_labels, last.classes_)
     names = [str(label) for label in last.classes_.tolist()]
     context = {"y_train": train_labels, "classes": last.classes_, "ordered": last.likelihood_.ordered}
     test_names = row_names(X)
@@ -184,7 +185,7 @@ def gather(
         before=before,
         scores_before=None if before is None else scores(labels, before, **context).to_dict(),
         far=[test_names[i] for i in far],
-        verdict=judge(last, judged, codes, own_loo, rows, len(far), check, n_given),
+        verdict=judge(last, judged, codes, own_loo, rows, len(far), check, n_given, train_codes),
         judged=judged,
         labels=labels,
         n_given=n_given,

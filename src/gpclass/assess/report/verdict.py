@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 LEVELS = ("good", "care", "poor")
+NOTE = "note"  # level of a remark that is neither praise nor warning
 HEADLINES = {
     "good": "These probabilities can be trusted on rows like the training rows.",
     "care": "Usable with care: see what follows.",
@@ -32,12 +33,13 @@ MAX_FAR_SHARE = 0.05  # share of the test rows that may be far from the training
 MAX_SEEN_SHARE = 0.05  # share of the test rows that may be training rows, scored by leave-one-out
 DOUBTFUL_PROBABILITY = 0.05  # a label with a smaller probability is doubtful
 MAX_DOUBTFUL_SHARE = 0.02  # of the training rows; a larger share is a sign of wrong labels
-SHIFT_ERRORS = 3.0  # standard errors between test rows and leave-one-out that count as a difference
+CHANCE_ERRORS = 2.0  # standard errors between test rows and leave-one-out up to which they match
+SHIFT_ERRORS = 3.0  # standard errors that count as a difference
 
 
 @dataclass(frozen=True)
 class Remark:
-    """The result of one check: a level of LEVELS and a sentence."""
+    """The result of one check: a level of LEVELS, or NOTE, and a sentence."""
 
     level: str
     text: str
@@ -53,7 +55,7 @@ class Verdict:
     @property
     def level(self) -> str:
         """The worst level of all remarks."""
-        return max((remark.level for remark in self.remarks), key=LEVELS.index)
+        return max((remark.level for remark in self.remarks if remark.level != NOTE), key=LEVELS.index)
 
     @property
     def headline(self) -> str:
@@ -70,6 +72,7 @@ def judge(
     n_far: int,
     check: pd.DataFrame | None,
     n_given: int,
+    train: np.ndarray | None = None,
 ) -> Verdict:
     """Return the results of all checks.
 
@@ -78,10 +81,11 @@ def judge(
 
     `judged` holds the probabilities and `codes` (m,) the class numbers of the test rows; `loo` (n,) the leave-one-out
     probabilities of the training rows' labels; `n_far` is the number of far rows, `n_given` that of rows the user gave.
+    `train` (n,) holds the class numbers of the training rows, if they are known.
     """
     p, rows = judged.p, rows_in_words(judged)
     new = ~judged.seen
-    remarks = [_seen_rows(last, judged, n_given), _convergence(last, engines), _skill(p, codes, rows)]
+    remarks = [_seen_rows(last, judged, n_given), _convergence(last, engines), _skill(p, codes, rows, train)]
     remarks += [_calibration(p, codes), _size(codes, rows)]
     remarks += [_shift(p[new], codes[new], loo), _far(n_far, int(new.sum())), _labels(check)]
     return Verdict([remark for remark in remarks if remark is not None], bool(judged.fair.all()))
@@ -125,11 +129,16 @@ def _convergence(last, engines):
     return Remark("good", "The approximation converged.")
 
 
-def _skill(p, codes, rows):
-    bits = information_score(codes, p, classes=np.arange(p.shape[1]))
-    error, guess = np.mean(p.argmax(axis=1) != codes), 1 - np.max(np.bincount(codes)) / len(codes)
-    guessing = f"always guessing the most frequent class would miss {percent(guess)}"
-    figures = f"{percent(error)} of the {rows} are misclassified; {guessing}."
+def _skill(p, codes, rows, train):
+    """Compare with class frequencies: those of the training rows, or of these rows if the training labels are not known."""
+    known, n_classes = codes if train is None else train, p.shape[1]
+    bits = information_score(codes, p, known, classes=np.arange(n_classes))
+    common = np.argmax(np.bincount(known, minlength=n_classes))
+    error, guess = np.mean(p.argmax(axis=1) != codes), np.mean(codes != common)
+    figures = f"{percent(error)} of the {rows} are misclassified"
+    if train is None and not guess:  # frequencies of one class are a certainty, which no probabilities exceed
+        return Remark(NOTE, f"{figures}; they have one class only, so that the model cannot be compared with a guess.")
+    figures += f"; always guessing the most frequent class would miss {percent(guess)}."
     if not bits > 0:
         return Remark("poor", f"The probabilities are worse than the class frequencies alone. {figures}")
     if error >= guess > 0:
@@ -175,12 +184,17 @@ def _shift(p, codes, loo):
     now = -np.log(np.maximum(p[np.arange(len(codes)), codes], tiny))
     error = np.sqrt(before.var() / len(before) + now.var() / len(now))
     figures = f"(mean negative log probability {now.mean():.3f} on the test rows, {before.mean():.3f} by leave-one-out)"
-    if now.mean() > before.mean() + SHIFT_ERRORS * error:
-        worse = f"Test performance is much worse than the leave-one-out estimate {figures}"
-        return Remark("care", f"{worse}. Are the test rows of the same kind as the training rows?")
-    if now.mean() < before.mean() - SHIFT_ERRORS * error:
+    errors = (now.mean() - before.mean()) / max(error, tiny)
+    if abs(errors) <= CHANCE_ERRORS:
+        return Remark("good", f"Test performance matches the leave-one-out estimate {figures}.")
+    if abs(errors) <= SHIFT_ERRORS:
+        how = f"{'worse' if errors > 0 else 'better'} than the leave-one-out estimate"
+        chance = f"possibly by chance with {len(before)} training and {len(now)} test rows"
+        return Remark(NOTE, f"Test performance is {how}, but {chance} {figures}.")
+    if errors < 0:
         return Remark("good", f"Test performance is better than the leave-one-out estimate {figures}.")
-    return Remark("good", f"Test performance matches the leave-one-out estimate {figures}.")
+    worse = f"Test performance is much worse than the leave-one-out estimate {figures}"
+    return Remark("care", f"{worse}. Are the test rows of the same kind as the training rows?")
 
 
 def _far(n_far, n_rows):
