@@ -122,7 +122,8 @@ def _audited_rows(fitted: Any, rows: Rows | None, out: Output) -> tuple[dict[str
     _, standing = models.judged_rows(fitted, rows, y)
     figures = standing.figures(fitted)
     known = models.seen_in_words(fitted, standing, scored=y is not None)
-    told.insert(0, ("compared at", known or f"{len(rows.lines)} rows, none of which was used for training"))
+    told.insert(0, ("compared at", f"{len(rows.lines)} row{'s' * (len(rows.lines) != 1)} of the table"))
+    told.insert(1, ("training rows", known or "none of these rows was used for training"))
     if "error" in figures:
         told.append(("labels", f"{target} is in the table: {models.scores_in_words(figures)}"))
     return {"compared_at": "rows of the table", "rows": len(rows.lines), **figures, **loo}, told

@@ -147,7 +147,7 @@ def _predict_facts(outcome: dict[str, Any], remark: str, target: str, output: Pa
     if "files" in outcome:
         told[0] = ("rows", f"{outcome['rows']} in {outcome['files']} file{'s' * (outcome['files'] > 1)}")
     told.append(("predicted", ", ".join(f"{k} {v}" for k, v in outcome["predicted"].items())))
-    told.append(("far", f"{outcome['far']} rows are far from all training rows"))
+    told.append(("far", f"{outcome['far']} {'row is' if outcome['far'] == 1 else 'rows are'} far from all training rows"))
     if remark:
         told.append((IN_TRAINING, remark))
     if "error" in outcome:
