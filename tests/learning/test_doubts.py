@@ -51,6 +51,14 @@ def test_labels_that_are_noise_warn(settings):
         GPClassifier(random_state=0, **settings).fit(rng.normal(size=(80, 2)), np.arange(80) % 2)
 
 
+@pytest.mark.parametrize(("kernel", "scales"), [(None, False), ("rbf", False), (RBF(), True)])
+def test_columns_need_no_scale_if_the_kernel_has_units_of_its_own(kernel, scales):
+    rng = np.random.default_rng(0)
+    with pytest.warns(ConvergenceWarning, match="guessing by class frequencies") as caught:
+        GPClassifier(kernel, optimizer=None).fit(rng.normal(size=(80, 2)), np.arange(80) % 2)
+    assert ("Scale the columns" in str(caught[0].message)) == scales
+
+
 def test_an_ordinary_fit_does_not_warn():
     quiet()
     quiet(optimizer=None)

@@ -7,6 +7,7 @@ import inspect
 import json
 import math
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -25,6 +26,7 @@ from ..progress.phases import current
 BAD_INPUT, UNEXPECTED, INTERRUPTED = 2, 1, 130  # exit codes
 QUIET = 0.7  # seconds of a command before it shows its progress
 LONGEST = 300  # characters of a warning
+OPTIONS = {"n_restarts": "--restarts"}  # the option of each setting of the estimator that warnings advise
 EXIT_CODES = (
     "Exit codes: 0 success; 2 the command or its input is not valid, stderr says why; "
     "1 an unexpected error (set GPCLASS_DEBUG=1 for the traceback); 130 interrupted by Ctrl-C."
@@ -97,7 +99,7 @@ def short_warnings(output: Output) -> Iterator[None]:
     seen: set[str] = set()
 
     def show(message, category, filename, lineno, file=None, line=None):
-        text = " ".join(str(message).split())
+        text = with_options(" ".join(str(message).split()))
         text = text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
         if text not in seen:
             seen.add(text)
@@ -108,6 +110,11 @@ def short_warnings(output: Output) -> Iterator[None]:
         warnings.simplefilter("always", UserWarning)  # includes ConvergenceWarning and UnseenLevelWarning
         warnings.showwarning = show
         yield
+
+
+def with_options(text: str) -> str:
+    """Return a warning with the names of options in place of those of settings in Python."""
+    return re.sub(r"\b(?:" + "|".join(OPTIONS) + r")\b", lambda found: OPTIONS[found[0]], text)
 
 
 @contextmanager

@@ -31,10 +31,12 @@ def below_guessing(objective: Objective, log_evidence: float, n_rows: int) -> li
     guess = guessing_evidence(objective) * n_rows / len(objective.X)
     if not (objective.engine.evidence_is_comparable(objective.likelihood) and log_evidence < guess < 0):
         return []
+    # a kernel with units of its own gives the same result for any scale of the columns
+    remedies = "Set n_restarts" if objective.kernel.own_units else "Scale the columns, set n_restarts,"
     return [
         f"The log evidence is {log_evidence:.1f}, below the {guess:.1f} of guessing by class frequencies. The model found "
-        "no relation between inputs and labels. Scale the columns, set n_restarts, or try another kernel. If that does "
-        "not help, the inputs may contain no information about the labels."
+        f"no relation between inputs and labels. {remedies} or try another kernel. If that does not help, the inputs may "
+        "contain no information about the labels."
     ]
 
 
