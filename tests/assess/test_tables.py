@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -14,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 
 from gpclass import GPClassifier
 from gpclass.assess import brier, compare, nlpd, scores, suggest, summary, suspicious_labels
-from gpclass.assess.folds import splits
+from gpclass.assess.folds import missing_classes, splits
 from gpclass.inference import Laplace
 from gpclass.kernels import RBF
 from gpclass.likelihoods import Logit
@@ -113,6 +114,36 @@ def test_compare_is_cross_validation_of_each_engine():
     assert_allclose(table.loc["laplace", "log_evidence"], whole[-1].log_evidence_, rtol=1e-10)
     assert_allclose(table.loc["laplace", "loo_nlpd"], nlpd(Y, whole[-1].loo()), rtol=1e-10)
     assert (table["seconds"] > 0).all()
+
+
+class Grumbling(GPClassifier):
+    """Warns of its engine, and of classes with one row, as all classifiers do."""
+
+    def fit(self, X, y):
+        super().fit(X, y)
+        if self.inference == "nested-ep":
+            for text in ("too hot", "too cold"):
+                warnings.warn(text, UserWarning, stacklevel=1)
+        return self
+
+
+def test_warnings_of_all_engines_are_given_once_with_the_folds_that_they_concern():
+    """The notes are left to warnings of single engines."""
+    rows, y = np.array([*X[:40], [3, 3], [3, 4]]), np.array([*Y[:40], 2, 2])
+    model = Grumbling(kernel=RBF(1.0, 16.0), optimizer=None)
+    with pytest.warns(UserWarning, match="in 2 of 4 folds: class 2 has only one row") as caught:
+        table = compare(model, rows, y, ["laplace", "nested-ep"], folds=4, random_state=2)
+    assert sum("only one row" in str(one.message) for one in caught) == 1
+    assert table.loc["laplace", "note"] == ""
+    assert table.loc["nested-ep", "note"] == "too hot (1 other warning)"
+    alone = compare(model, rows, y, ["laplace"], folds=4, random_state=2)
+    assert alone.loc["laplace", "note"].startswith("in 2 of 4 folds: class 2 has only one row")
+
+
+def test_classes_that_some_fold_does_not_train_on():
+    y = np.array(["a"] * 10 + ["b"] + ["c"] * 9)
+    assert missing_classes(y, 5, 0) == ["b"]
+    assert missing_classes(np.repeat([0, 1], 10), 5, 0) == []
 
 
 def test_compare_names_what_failed_and_chooses_engines():

@@ -159,6 +159,9 @@ def test_rows_far_from_the_training_data_are_flagged(folder, tmp_path):
     far = out["far"].to_numpy()
     assert np.mean(far[: len(test)]) < 0.1  # one in a hundred training rows is this far from all others
     assert np.all(far[len(test) :])
+    (test.iloc[:1] + 100).to_csv(tmp_path / "one.csv", index=False)
+    told = run("predict", folder / "iris.gpclass", tmp_path / "one.csv", "-o", tmp_path / "one_out.csv").stdout
+    assert "1 row is far from all training rows" in told
     left = out["variance_left"].to_numpy()  # less than one far away, since the average includes a linear kernel
     assert np.all((left > 0) & (left <= 1))
 
@@ -249,6 +252,17 @@ def test_a_sampler_reports_progress_without_a_terminal(tmp_path, monkeypatch):
     assert "warm-up" not in run(*words, "-q").stderr
 
 
+def test_compare_tells_of_classes_with_one_row(tmp_path):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(41, 2)), columns=["u", "v"]).assign(y=["a", "c"] * 20 + ["b"])
+    table.to_csv(tmp_path / "one.csv", index=False)
+    told = run("compare", tmp_path / "one.csv", "-t", "y", "-k", "rbf", "--engines", "laplace,nested-ep")
+    assert told.stderr.count("on all rows and in 4 of 5 folds: class 'b' has only one row.") == 1
+    assert "leave such classes out." in told.stderr
+    shown = " ".join(told.stdout.split())
+    assert "5-fold NLPD: it is infinite, because class 'b' is missing among the training rows of a fold" in shown
+
+
 def test_audit(tmp_path):
     run("datasets", "wdbc", "-o", tmp_path / "wdbc.csv")
     read_table(tmp_path / "wdbc.csv").iloc[:60].to_csv(tmp_path / "few.csv", index=False)
@@ -260,7 +274,8 @@ def test_audit(tmp_path):
     assert told["compared_at"] == "training rows"
     read_table(tmp_path / "wdbc.csv").iloc[40:90].to_csv(tmp_path / "more.csv", index=False)
     shown = " ".join(run("audit", tmp_path / "m", tmp_path / "more.csv").stdout.split())
-    assert "20 of 50 rows were used for training; scores of them are leave-one-out" in shown
+    assert "compared at 50 rows of the table" in shown
+    assert "training rows 20 of 50 rows were used for training; scores of them are leave-one-out" in shown
     assert "class is in the table: error" in shown
     run("fit", tmp_path / "few.csv", "-t", "class", "-o", tmp_path / "ivm", "-e", "ivm")
     assert "IVM does not keep its training rows" in refused("audit", tmp_path / "ivm")
@@ -271,6 +286,16 @@ def test_audit(tmp_path):
     assert "EP on all rows of the sample" in told["verdict"]
     shown = " ".join(run("audit", tmp_path / "ivm", tmp_path / "more.csv").stdout.split())
     assert "the same 50 rows and the hyperparameters of the model" in shown
+
+
+def test_warnings_name_options_of_the_command_line(tmp_path):
+    rng = np.random.default_rng(0)
+    pd.DataFrame(rng.normal(size=(60, 2))).assign(y=np.arange(60) % 2).to_csv(tmp_path / "noise.csv", index=False)
+    told = run("fit", tmp_path / "noise.csv", "-t", "y", "-k", "rbf", "-o", tmp_path / "m").stderr
+    assert "of guessing by class frequencies" in told
+    assert "--restarts" in told
+    assert "n_restarts" not in told
+    assert "Scale the columns" not in told  # the command line measures each column in units of its spread
 
 
 @pytest.mark.slow  # other kernels and engines; test_cluster_cli.py and test_report.py write quicker ones

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -92,6 +92,11 @@ def compare(
         - seconds: time of one fit to all rows.
         - note: warnings, or why the engine failed.
 
+    Warns
+    -----
+    UserWarning
+        If all of several engines warn of the same, for example of a class that has only one row in some folds.
+
     Examples
     --------
     >>> from sklearn.datasets import load_iris
@@ -116,7 +121,10 @@ def compare(
     for k, found in enumerate(in_parallel(n_jobs, _fit, arguments)):
         fits[wanted[k][0]].append(found)
         tell(f"{k + 1} of {len(wanted)} fits done")
-    rows = [_row(engine, y, parts, fits[engine]) for engine in names]
+    shared = _shared_warnings([found for found in fits.values() if not _failures(found)])
+    for text, places in shared.items():
+        warnings.warn(_located(text, places, len(parts)), UserWarning, stacklevel=2)
+    rows = [_row(engine, y, parts, fits[engine], shared) for engine in names]
     table = pd.DataFrame([asdict(row) for row in rows], columns=list(EngineScores.__dataclass_fields__)).set_index("engine")
     numbers = {name: float for name in table.columns if name != "note"}
     return table.astype(numbers).sort_values("kfold_nlpd", kind="stable", na_position="last")
@@ -173,9 +181,63 @@ def _fold(model, X, y, train, test) -> OneFit:
     return OneFit([], p=model.predict_proba(_safe_indexing(X, test)), classes=model.classes_)
 
 
-def _row(engine: str, y: np.ndarray, parts: Sequence[tuple[np.ndarray, np.ndarray]], fits: Sequence[OneFit]) -> EngineScores:
-    """Return the results of one engine from its fits, to all rows and to those of each fold."""
-    failures = [fit.failure for fit in fits if fit.failure]
+def missing_classes(y: np.ndarray, folds: int, seed: int) -> list[Any]:
+    """Return the classes that do not occur among the training rows of some fold, where they have probability zero."""
+    kept = [np.unique(y[train]) for train, _ in splits(y, folds, seed)]
+    return [label for label in np.unique(y).tolist() if not all(label in some for some in kept)]
+
+
+def _failures(fits: Sequence[OneFit]) -> list[str]:
+    return [fit.failure for fit in fits if fit.failure]
+
+
+def _warnings_of(fits: Sequence[OneFit]) -> dict[str, list[int]]:
+    """Return each warning with the numbers of the fits in which it occurred; 0 is the fit to all rows."""
+    found: dict[str, list[int]] = {}
+    for number, fit in enumerate(fits):
+        for text in dict.fromkeys(fit.warned):
+            found.setdefault(text, []).append(number)
+    return found
+
+
+def _shared_warnings(engines: Sequence[Sequence[OneFit]]) -> dict[str, list[int]]:
+    """Return the warnings that several engines have in the same fits. They concern the rows, not the engines."""
+    if len(engines) < 2:
+        return {}
+    first, *others = (_warnings_of(fits) for fits in engines)
+    return {text: places for text, places in first.items() if all(other.get(text) == places for other in others)}
+
+
+def _located(text: str, places: Sequence[int], n_folds: int) -> str:
+    """Return a warning with the fits in which it occurred, unless it occurred in all."""
+    if len(places) == 1 + n_folds:
+        return text
+    whole, folds = 0 in places, sum(place > 0 for place in places)
+    where = ["on all rows"] * whole + [f"in {folds} of {n_folds} folds"] * (folds > 0)
+    return f"{' and '.join(where)}: {text}"
+
+
+def _note(warned: dict[str, list[int]], n_folds: int) -> str:
+    """Return the first warning, and the number of others."""
+    if not warned:
+        return ""
+    (text, places), *others = warned.items()
+    more = f" ({len(others)} other warning{'s' * (len(others) > 1)})" if others else ""
+    return _located(text, places, n_folds) + more
+
+
+def _row(
+    engine: str,
+    y: np.ndarray,
+    parts: Sequence[tuple[np.ndarray, np.ndarray]],
+    fits: Sequence[OneFit],
+    shared: Collection[str],
+) -> EngineScores:
+    """Return the results of one engine from its fits, to all rows and to those of each fold.
+
+    The note does not repeat `shared` warnings.
+    """
+    failures = _failures(fits)
     if failures:
         return EngineScores(engine, note=failures[0])
     whole, *folds = fits
@@ -185,6 +247,6 @@ def _row(engine: str, y: np.ndarray, parts: Sequence[tuple[np.ndarray, np.ndarra
     for (_, test), fold in zip(parts, folds, strict=True):
         p[np.ix_(test, codes_of(fold.classes, classes))] = fold.p
     scores = nlpd(y, p, classes), error_rate(y, p, classes), expected_calibration_error(y, p, classes=classes)
-    warned = [text for fit in fits for text in fit.warned]
-    note = f"{len(warned)} warnings, such as: {warned[0]}" if warned else ""
+    warned = {text: places for text, places in _warnings_of(fits).items() if text not in shared}
+    note = _note(warned, len(parts))
     return EngineScores(engine, whole.row.log_evidence, whole.row.loo_nlpd, *scores, whole.row.seconds, note)

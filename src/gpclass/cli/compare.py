@@ -10,6 +10,8 @@ import joblib
 from ..choose import default_engines, engine_names, engines_for
 from ..spelling import did_you_mean
 
+MAX_NAMED = 5  # classes that a note names
+
 
 def chosen_engines(text: str | None, n_rows: int, n_classes: int, likelihood: Any = "auto") -> tuple[str, ...]:
     """Return the engine names in an option such as "ep,laplace", after a check; for None the default engines."""
@@ -33,6 +35,18 @@ def chosen_engines(text: str | None, n_rows: int, n_classes: int, likelihood: An
 
 def _shown(likelihood: Any) -> str:
     return likelihood if isinstance(likelihood, str) else type(likelihood).__name__
+
+
+def impossible_labels(y: Any, folds: int, seed: int) -> str:
+    """Return why labels have probability zero in cross-validation, in words."""
+    from ..assess.folds import missing_classes
+
+    missing = missing_classes(y, folds, seed)
+    if not missing:
+        return "some labels have probability zero"
+    named = ", ".join(repr(label) for label in missing[:MAX_NAMED]) + ", …" * (len(missing) > MAX_NAMED)
+    which, it = (f"class {named} is", "it") if len(missing) == 1 else (f"classes {named} are", "them")
+    return f"{which} missing among the training rows of a fold, which gives {it} probability zero"
 
 
 def on_workers(client: Any) -> AbstractContextManager:

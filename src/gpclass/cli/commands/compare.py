@@ -9,7 +9,7 @@ import typer
 from ...progress import begin
 from ..application import app
 from ..clusters import client_of
-from ..console import EXIT_CODES, Output, command, grid, number, short_warnings
+from ..console import EXIT_CODES, LONGEST, Output, command, grid, number, short_warnings, with_options
 from ..options import (
     Categories,
     Cluster,
@@ -98,9 +98,11 @@ def compare(
         )
         for row in table.itertuples()
     ]
-    notes = [f"{engine}: {models.described(note, 200)}" for engine, note in table["note"].items() if note]
+    notes = [f"{engine}: {models.described(with_options(note), LONGEST)}" for engine, note in table["note"].items() if note]
     if any(table["log_evidence"].isna() & table["kfold_nlpd"].notna()):
         notes.append("–: this engine has no log evidence that can be compared with other engines.")
+    if (table["kfold_nlpd"] == float("inf")).any():
+        notes.append(f"– under {folds}-fold NLPD: it is infinite, because {comparing.impossible_labels(y, folds, seed)}.")
     notes.append(
         "NLPD (nats), error, calibration error (ECE): smaller is better. Log evidence: larger is better. Seconds: one fit."
     )
