@@ -11,7 +11,7 @@ from gpclass.inference import EP, NestedEP
 from gpclass.kernels import RBF
 from gpclass.sampling import HMC, audit
 from gpclass.sampling.sample_audit import _stratified_sample
-from gpclass.sparse import GFITC, IVM, SVGP, ScalableEP, SparseVariationalMNL, StochasticEP
+from gpclass.sparse import GFITC, IVM, SVGP, CoupledScalableEP, ScalableEP, SparseVariationalMNL, StochasticEP
 
 
 def rows(n, C=2, seed=0):
@@ -65,10 +65,34 @@ def test_the_figures_are_those_of_separate_fits():
     assert found.scores == {}
 
 
+def test_samples_have_more_rows_than_there_are_inducing_points(monkeypatch):
+    monkeypatch.setattr("gpclass.sampling.sample_audit.ENGINE_ROWS", 40)
+    X, y = rows(200)
+    clf = held(ScalableEP(n_inducing=60, learn_inputs=False), X, y)
+    found = audit(clf, data=(X, y))
+    assert (found.n_inputs, found.n_points) == (60, 120)
+    assert not found.too_few
+    monkeypatch.setattr("gpclass.sampling.sample_audit.MOST_ROWS", 50)
+    assert audit(clf, data=(X, y)).n_points == 50
+
+
+@pytest.mark.parametrize(
+    ("engine", "C"), [(ScalableEP, 2), (GFITC, 2), (SVGP, 3), (StochasticEP, 2), (CoupledScalableEP, 3)]
+)
+def test_tables_with_fewer_rows_than_inducing_points_are_said_to_be_too_small(engine, C):
+    X, y = rows(200, C)
+    clf = held(engine(n_inducing=60, learn_inputs=False), X, y)
+    few, many = audit(clf, data=rows(30, C, seed=1)), audit(clf, data=(X, y))
+    assert (few.n_inputs, few.n_points) == (60, 30)
+    assert "may be larger, as the engine has 60 inputs for a sample of 30 rows" in few.verdict
+    assert "may be larger" not in many.verdict
+    assert few.probability_error_mean < 0.05
+
+
 def test_scores_tell_what_many_rows_bring(monkeypatch):
     monkeypatch.setattr("gpclass.sampling.sample_audit.ENGINE_ROWS", 60)
     X, y = rows(600)
-    clf = held(ScalableEP(n_inducing=60, learn_inputs=False), X, y)
+    clf = held(ScalableEP(n_inducing=30, learn_inputs=False), X, y)
     new = rows(500, seed=1)
     found = audit(clf, data=new)
     assert not found.seen
@@ -86,8 +110,10 @@ def test_scores_tell_what_many_rows_bring(monkeypatch):
     [
         (IVM(active=30), 2, "EP"),
         (IVM(active=500), 3, "NestedEP"),  # more than the sample has
+        (IVM(active=(20, 30, 40)), 3, "NestedEP"),
         (ScalableEP(n_inducing=20, per_class=True), 3, "NestedEP"),
         (SparseVariationalMNL(inducing=20), 3, "HMC"),
+        (SparseVariationalMNL(inducing=120), 3, "HMC"),  # more than the latent values of the sample
     ],
 )
 def test_every_design_is_compared(engine, C, reference, monkeypatch):

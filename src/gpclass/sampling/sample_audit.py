@@ -3,7 +3,8 @@
 A model of many rows cannot be compared with its exact posterior, which is why it has inducing points. A sample of the rows
 can: the engine of the model and a posterior of all rows of the sample are computed from the same rows, with the same
 hyperparameters (and the same inducing inputs), and only the approximation differs. A posterior of more rows has more detail,
-which the same inducing points must represent: on all rows the error may be larger than on the sample.
+which the same inducing points must represent: on all rows the error may be larger than on the sample. So the sample has more
+rows than the model has inducing points, if the reference can be computed with so many.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from .hmc import HMC
 from .target import generator
 
 ENGINE_ROWS, SAMPLER_ROWS = 500, 200  # rows of the sample, if the reference is an engine or a sampler
+ROWS_PER_INPUT = 2  # rows of the sample of an engine for each of many inducing points: fewer rows have a smaller error
+MOST_ROWS = 2000  # of the sample: nested EP of six classes takes half a minute
 MAX_COMPARED = 2000  # rows at which class probabilities are compared
 MIN_COMPARED = 50  # rows outside of the sample, or unseen rows, that are enough for a comparison
 EFFECTIVE_DRAWS = 400  # at which the sampler stops
@@ -103,7 +106,16 @@ class SampleAudit(Figures):
             judged = "class probabilities are far from the exact posterior, but score no worse, because the hyperparameters "
             judged += "suit only the approximation"
         share, worst = f"{100 * GRADED_SHARE:.0f} %", f"{self.probability_error_most:.2g}"
-        return f"{judged}; {share} of the rows are within {worst} of {self.reference}"
+        judged += f"; {share} of the rows are within {worst} of {self.reference}"
+        return f"{judged}. {self.too_few}" if self.too_few else judged
+
+    @property
+    def too_few(self) -> str:
+        """Why the sample cannot show the error of the model's inputs on all rows; empty if it can."""
+        if self.n_points > self.n_inputs or self.n_trained == self.n_points:
+            return ""
+        inputs = f"as the engine has {self.n_inputs} inputs for a sample of {self.n_points} rows"
+        return f"On all training rows the error may be larger, {inputs}"
 
     @property
     def _scores_as_well(self) -> bool:
@@ -137,7 +149,7 @@ def audit_on_sample(model: Any, data: Any, X: Any = None, sampler: Any = None, r
     rows, place = _labelled(model, data)
     rng, likelihood = generator(random_state), model.likelihood_
     engine, name = _reference(model, sampler, rng)
-    sample = _stratified_sample(place, SAMPLER_ROWS if engine.draws else ENGINE_ROWS, rng)
+    sample = _stratified_sample(place, SAMPLER_ROWS if engine.draws else _engine_rows(model), rng)
     objective = Objective(rows[sample], likelihood.class_targets[place[sample]], model.kernel_, likelihood, engine, [])
     with phase(f"{type(model.inference_).__name__} on a sample of {len(sample)} rows"):
         own = _own_member(model, objective)
@@ -199,6 +211,11 @@ def _reference(model: Any, sampler: Any, rng: np.random.Generator) -> tuple[Any,
     return ScalableEP(), "ScalableEP with all rows of the sample as inducing inputs"
 
 
+def _engine_rows(model: Any) -> int:
+    """Return the number of rows of the sample if the reference is an engine."""
+    return int(np.clip(ROWS_PER_INPUT * model.inputs_.shape[-2], ENGINE_ROWS, MOST_ROWS))
+
+
 def _stratified_sample(place: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
     """Return at most `count` row numbers, sorted, with the classes in the same proportions as in all rows."""
     if len(place) <= count:
@@ -209,12 +226,15 @@ def _stratified_sample(place: np.ndarray, count: int, rng: np.random.Generator) 
 
 def _own_member(model: Any, objective: Objective) -> Member:
     """Return the posterior of the model's engine, with its hyperparameters, on the rows of the objective."""
-    engine, n = model.inference_, len(objective.X)
+    engine = model.inference_
     objective = replace(objective, engine=engine)
     if engine.design == "inducing inputs":
         return _at_inducing(objective, model.inputs_)
     if engine.design == "active rows":
-        objective = replace(objective, engine=replace(engine, active=min(engine.active, n), augment=None))
+        objective = replace(objective, engine=replace(engine, augment=None))
+    if engine.design == "inducing pairs" and engine.inducing is not None:
+        most = len(objective.X) * objective.likelihood.n_latents
+        objective = replace(objective, engine=replace(engine, inducing=min(engine.inducing, most)))
     learned = learn(objective, [], 0)
     return Member(1.0, learned.kernel, learned.posterior, learned.inputs)
 

@@ -99,11 +99,17 @@ def test_duplicate_inducing_points_and_constant_inputs():
     assert flat.converged
 
 
+def test_more_inducing_points_than_rows():
+    """Points beyond the rows have no effect: all rows as points represent the posterior already."""
+    X, y = problem(30)
+    rows = ScalableEP().fit(*matrices(KERNEL, X[:10], X[:10]), y[:10], MultinomialProbit(C))
+    more = ScalableEP().fit(*matrices(KERNEL, X[:10], X), y[:10], MultinomialProbit(C))
+    assert_allclose(more.log_evidence, rows.log_evidence, atol=1e-4)
+
+
 def test_bad_input():
     X, y = problem(10)
     K = matrices(KERNEL, X, X)
-    with pytest.raises(ValueError, match="11 inducing points are more than the 10 data"):
-        ScalableEP().fit(np.eye(11), np.zeros((10, 11)), np.ones(10), y, MultinomialProbit(C))
     with pytest.raises(ValueError, match="K_fu must be"):
         ScalableEP().fit(K[0][:4, :4], K[1], K[2], y, MultinomialProbit(C))
     with pytest.raises(TypeError, match="GFITC takes all rows at once"):

@@ -376,13 +376,10 @@ def test_a_crew_that_always_loses_rows_is_an_error():
 def test_errors():
     _, many = objectives(Probit(), GFITC(), EVEN)
     _, other = objectives(Probit(), ScalableEP(), EVEN)
-    fit, rows, labels = many.fit(many.theta).fit, many.design.rows, labels_of(Probit())
+    fit, rows = many.fit(many.theta).fit, many.design.rows
     with pytest.raises(TypeError, match="start must be an earlier fit of ScalableEP to the same rows and classes"):
         other.fit(other.theta, fit)
     K = many.design.matrices(many.kernel, X)
-    few = SettledRows(divided(X[:3], labels[places_of(Probit())[:3]], [3]), labels)
-    with pytest.raises(ValueError, match=f"{M} inducing points are more than the 3 data"):
-        few.fit(GFITC(), K, Probit())
     with pytest.raises(ValueError, match="unknown"):
         SettledRows(rows.crew, np.array(["x", "y"])).fit(GFITC(), K, Probit())
     rows = many.design.rows

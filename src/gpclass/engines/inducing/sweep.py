@@ -292,16 +292,18 @@ def same_form(sites: RowSites, others: RowSites) -> bool:
 
 def prepare_matrices(engine, K_uu, K_fu, k_diag, y, likelihood) -> tuple[LowRankMatrices, Data, bool]:
     """Return checked matrices and targets, and whether the latent functions share the matrices."""
-    check_inducing(engine, likelihood, np.shape(K_uu)[-1], len(y), y)
+    check_inducing(engine, likelihood, y)
     data = data_of(engine, y, likelihood)
     shared = all(np.ndim(part) == rank for part, rank in ((K_uu, 2), (K_fu, 2), (k_diag, 1)))
     return LowRankMatrices(K_uu, K_fu, k_diag).checked(len(data.y), likelihood.n_latents), data, shared
 
 
-def check_inducing(engine: Any, likelihood: Any, M: int, n: int, y: Any) -> None:
-    """Check the settings of an engine, and whether it supports a likelihood, targets and the number of inducing points."""
+def check_inducing(engine: Any, likelihood: Any, y: Any) -> None:
+    """Check the settings of an engine, and whether it supports a likelihood and targets.
+
+    There may be more inducing points than rows, for example of a model whose points were learned from other rows. A choice
+    of more points than training rows is refused by `Inducing.count`.
+    """
     check_settings(engine)
     engine.check_likelihood(likelihood)
     check_weights(engine, y, likelihood)
-    if n < M:
-        raise ValueError(f"{M} inducing points are more than the {n} data: use fewer")

@@ -105,7 +105,7 @@ class SettledRows:
         y: Any = likelihood.class_targets[:1]
         if survey.weighted:
             y = Observed(y, np.array([survey.least]))
-        check_inducing(engine, likelihood, K.K_uu.shape[-1], survey.rows, y)
+        check_inducing(engine, likelihood, y)
         if start is not None:
             _check_start(self, engine, likelihood, start)
         found = self._repeated(lambda: self._fit(engine, K, likelihood, start))
