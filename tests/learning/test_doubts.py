@@ -8,7 +8,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from gpclass import GPClassifier, GPRegressor
 from gpclass.inference import EP, NestedEP
-from gpclass.kernels import RBF, White
+from gpclass.kernels import RBF, Standardized, White
 from gpclass.learning import Objective
 from gpclass.learning.doubts import at_bounds, guessing_evidence
 from gpclass.likelihoods import Gaussian, MultinomialProbit, Probit
@@ -93,6 +93,16 @@ def test_a_term_that_is_switched_off_is_no_doubt():
     theta[-1] = np.log(1e-6)
     (text,) = at_bounds(objective, theta, objective.evaluate(theta).gradient)
     assert "rbf.variance ended at its upper bound 4" in text
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_a_bound_in_units_of_the_columns_is_not_moved_by_their_scale(own):
+    X, y = line()
+    kernel = RBF(2.0, 4.0, bounds={"variance": (0.1, 4.0)})
+    kernel = Standardized(kernel, X.mean(axis=0), X.std(axis=0)) if own else kernel
+    objective = Objective(X, 2.0 * y - 1, kernel, Probit(), EP(), [])
+    (text,) = at_bounds(objective, kernel.theta, objective.evaluate(kernel.theta).gradient)
+    assert ("scale the inputs" in text) != own
 
 
 def test_a_regressor_warns_of_bounds():

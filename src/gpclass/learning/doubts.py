@@ -57,13 +57,14 @@ def at_bounds(objective: Objective, theta: np.ndarray, slopes: np.ndarray) -> li
     -------
     list of str
     """
+    scale = "" if objective.kernel.own_units else ", scale the inputs,"
     texts = []
     for i, (name, bounds) in enumerate(zip(objective.kernel.names, objective.kernel.bounds, strict=True)):
         for side, bound, slope in (("lower", bounds[0], -slopes[i]), ("upper", bounds[1], slopes[i])):
             if abs(theta[i] - bound) < TOUCHES and slope > PUSHES and bounds[0] < bounds[1]:
                 texts.append(
                     f"{name} ended at its {side} bound {np.exp(bound):.4g}, and the log evidence (plus log prior) still "
-                    f"increases by {slope:.2g} per unit of log {name} beyond it. Set wider bounds in the kernel, scale the "
-                    "inputs, or set a prior."
+                    f"increases by {slope:.2g} per unit of log {name} beyond it. Set wider bounds in the kernel{scale} "
+                    "or set a prior."
                 )
     return texts
