@@ -168,7 +168,7 @@ def test_marks_of_missing_values_and_labels_in_several_spellings(tmp_path):
         ("x,c,y", lambda i: f"{X[i]},{'1 2' if i % 2 else '2 3'}{i:02d},{LABELS[i]}", "numbers", "--thousands ' '"),
         ("x,c,y", lambda i: f"{X[i]},{'inf' if i == 3 else Z[i]},{LABELS[i]}", "infinite", "--missing-values inf"),
         ("x,c,y", lambda i: f"{X[i]},{'?' if i == 3 else Z[i]},{LABELS[i]}", "mixed", "--missing-values '?'"),
-        ("x,c,y", lambda i: f"{X[i]},{f'about {i}' if i % 3 == 0 else Z[i]},{LABELS[i]}", "mixed", "--drop c"),
+        ("x,c,y", lambda i: f"{X[i]},{'about ' + 'abcd'[i % 4] if i % 3 == 0 else Z[i]},{LABELS[i]}", "mixed", "--drop c"),
         ("x,c,c,y", lambda i: f"{X[i]},{Z[i]},1,{LABELS[i]}", "twice", "--rename-duplicates"),
         ("x,id,y", lambda i: f"{X[i]},{i + 1},{LABELS[i]}", "ids", "--id id"),
         ("x,,y", lambda i: f"{X[i]},{(7 * i) % 40},{LABELS[i]}", "unnamed", "--id 'Unnamed: 1'"),

@@ -54,7 +54,14 @@ def test_levels_are_text_without_a_decimal_point():
         (["?", "2", "-"], "mixed", [("--missing-values", "?"), ("--missing-values", "-")]),
         (["a", "b", "c", "a"], "mixed", [("--missing-values", cell) for cell in "abc"]),
         (["a", "b", "c", "d"], "mixed", []),  # more than three are no marks of missing values
-        (["1", "10:30", "2,5"], "mixed", [("--missing-values", "10:30"), ("--missing-values", "2,5")]),
+        (["1", "10:30", "2,5"], "numbers", [("--decimal", ",")]),
+        (["1", "10:30", "20:15"], "mixed", [("--missing-values", "10:30"), ("--missing-values", "20:15")]),
+        (["77,016", "1.5", "12,300"], "numbers", [("--thousands", ",")]),
+        (["77,016", "9,500", "950"], "numbers", [("--thousands", ",")]),  # as `fit` reads them
+        (["77,016", "950"], "numbers", []),  # perhaps 77.016
+        (["77'016"], "numbers", [("--thousands", "'")]),
+        (["(33)", "\u22125", "2"], "mixed", []),  # negative numbers
+        (["5-6", "7-8", "8-9", "?", "6-7"], "mixed", []),
     ],
 )
 def test_text_where_the_training_data_had_numbers(cells, kind, options):
@@ -128,3 +135,23 @@ def test_an_example_of_each_kind():
     }
     assert encoder.text_columns == ["level", "width", "day", "time", "span", "moment"]
     assert encoder.transform(encoder.example()).shape == (1, sum(column.width for column in encoder.columns_))
+
+
+def refused(frame):
+    """The problems of a later table, where the columns of the training data had numbers."""
+    encoder = TableEncoder().fit(pd.DataFrame({name: [1.0, 2.0, 4.0] for name in frame}))
+    with pytest.raises(TableError) as caught:
+        encoder.transform(pd.DataFrame(frame))
+    return caught.value.problems
+
+
+def test_a_single_number_with_two_readings_has_no_option():
+    (problem,) = refused({"x": ["77,016"]})
+    assert problem.advice == "; if 1,200 is 1200, use --thousands ,, and if it is 1.2, use --decimal ,"
+    assert not problem.options
+
+
+def test_later_numbers_beside_decimal_commas():
+    """1,200 is 1200, unless other columns have decimal commas, as in the training data."""
+    problems = refused({"x": ["1,200", "2,300"], "z": ["1,5", "2,5"]})
+    assert [option[:2] for problem in problems for option in problem.options] == [("--decimal", ",")] * 2

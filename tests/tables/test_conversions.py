@@ -40,6 +40,31 @@ def test_cells_that_are_no_numbers_may_be_missing_values():
     assert problem.options == (("--missing-values", "unknown", ""),)
 
 
+def test_many_cells_with_digits_are_no_missing_values():
+    """However the rows are divided."""
+    odd = ["5-6 cm", "7-8 cm", "8-9 cm", "9-10 cm"]
+    cells = ["1 cm", "2 cm", "3 cm", *odd]
+    (problem,) = problems_of(cells, units=["c"])
+    assert problem.text == "column 'c' has numbers in 'cm', but row 3 has '5-6 cm'"
+    assert problem.advice == "; write them as numbers, or leave cells empty whose values are missing"
+    assert not problem.options
+    with pytest.raises(TableError) as caught:
+        TableEncoder(units=["c"]).fit_parts(divided([4, 1, 2], pd.DataFrame({"c": cells})))
+    assert [p.options for p in caught.value.problems] == [()]
+    (problem,) = problems_of(["1 cm", "2 cm"], ["3 cm", *odd], units=["c"])
+    assert (problem.text.split("but ")[1], problem.options) == ("row 1 has '5-6 cm'", ())
+
+
+def test_negative_amounts():
+    assert encoded(["$5", "($33)", "\u2212$2", "-$1"], units=["c"])[:, 0].tolist() == [5, -33, -2, -1]
+
+
+def test_a_single_later_number_with_two_readings_has_no_option():
+    (problem,) = problems_of(["$1", "$2.5"], ["$2", "$77,016"], units=["c"])
+    assert (problem.kind, problem.options) == ("numbers", ())
+    assert "if it is 1.2, use --decimal ," in problem.advice
+
+
 @pytest.mark.parametrize(
     ("cell", "options", "code"),
     [

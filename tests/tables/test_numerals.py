@@ -30,13 +30,18 @@ X = RNG.normal(size=N)
         ("1e5", "1e5", ""),
         ("-2", "-2", ""),
         ("\u22125 cm", "\u22125", "cm"),  # a minus sign instead of a hyphen
+        ("($1,200)", "-1,200", "$"),  # negative in accounts
+        ("(5 €)", "-5", "€"),
+        ("(33)", "-33", ""),
     ],
 )
 def test_numbers_with_units(text, number, unit):
     assert measure(text) == (number, unit)
 
 
-@pytest.mark.parametrize("text", ["cm", "A1", "twelve", "$5 kg", "2020-01-01", "", "-$-5", "+-5"])
+@pytest.mark.parametrize(
+    "text", ["cm", "A1", "twelve", "$5 kg", "2020-01-01", "", "-$-5", "+-5", "(-5)", "(5 kg)", "($5", "()"]
+)
 def test_texts_that_are_no_numbers(text):
     assert measure(text) is None
 
@@ -73,6 +78,9 @@ def test_canonical_numbers():
     assert canonical(["\u22121,5", "-2,5 cm"], COMMA) == ["-1.5", "-2.5 cm"]
     assert canonical(["1,5", "2,5", "a"], COMMA) == ["1.5", "2.5", "a"]
     assert canonical([1, 2.0], COMMA) is None
+    assert canonical(["1,5", "(2,5)", "3,5"], COMMA) == ["1.5", "-2.5", "3.5"]
+    assert canonical(["(1,5)", "(2,5)", "3,5"], COMMA) is None  # pairs
+    assert canonical(["$5", "($2,5)", "($3,5)"], COMMA) == ["5 $", "-2.5 $", "-3.5 $"]
 
 
 def test_a_few_levels_with_a_unit_are_categories():

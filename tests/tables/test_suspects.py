@@ -47,6 +47,12 @@ DATES = [f"2020-01-{day:02d}" for day in range(1, 20)]
         (["1", "2", "3"], None),  # codes that the user wants as text
         (list("12345") + list("abc"), ("mixed", [("--missing-values", mark) for mark in "abc"])),
         (list("12345") + list("abcd"), ("mixed", [("--drop", "c")])),
+        ([*list("12345"), "5-6", "7-8", "8-9", "?"], ("mixed", [])),  # ranges, not marks
+        (["1", "2", "(33)", "4"], ("mixed", [])),  # negative numbers
+        (["1", "2", "\u22125", "4"], ("mixed", [])),
+        (["$1,200", "($950)", "($2,100)"], ("units", [("--units", "c"), ("--thousands", ",")])),
+        (["1,200", "(950)", "2,100.5", "3"], ("numbers", [("--thousands", ",")])),
+        (["(0,10)", "(10,20)", "(20,30)"], None),  # pairs
         # names
         ([f"name {k}" for k in range(21)], ("names", [("--id", "c")])),
         ([f"name {k}" for k in range(51)] + ["name 0"], ("names", [("--drop", "c")])),
@@ -69,7 +75,7 @@ def test_texts_and_their_remedies(texts, expected):
     ],
 )
 def test_decimal_commas(texts, commas):
-    assert has_decimal_commas(levels_of(texts)) == commas
+    assert has_decimal_commas(Counter(texts)) == commas
 
 
 def test_thousands_beside_decimal_commas():
@@ -82,6 +88,21 @@ def test_thousands_beside_decimal_commas():
     assert alone.advice.endswith("--thousands ,, if 1,200 is 1200 (otherwise --decimal ,)")
     assert beside.text == "column 'c' has numbers with decimal commas, such as '1,200'"
     assert beside.advice.endswith("use --decimal ,")
+
+
+@pytest.mark.parametrize(
+    ("texts", "told"),
+    [
+        (["1,5", "2,5"], "; write them with points, or use --decimal ,"),
+        (["38'211", "9'500"], """; write them without separators, or use --thousands "'\""""),
+        (["38\u202f211", "9\u202f500"], "; write them without separators, or use --thousands ' '"),
+        (["1.200,5", "3"], "; write them with points and without separators, or use --decimal , --thousands ."),
+        (["1", "(33)", "2"], "; write numbers with a point and a hyphen: -33 for '(33)'"),
+        (["1", "\u22125", "2"], "; write numbers with a point and a hyphen: -5 for '\u22125'"),
+    ],
+)
+def test_advice_on_how_to_write_numbers(texts, told):
+    assert problem_of_texts(levels_of(texts), "c").advice == told
 
 
 def test_messages_name_a_cell_and_its_row():

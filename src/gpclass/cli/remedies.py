@@ -7,13 +7,13 @@ up further problems, until it can be read. So the command that is shown has been
 from __future__ import annotations
 
 import os
-import shlex
 import subprocess
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol, TypeVar
 
 from ..tables import Option, Problem, TableError
+from ..tables.advice import shell_word
 from ..tables.problems import grouped
 from .console import Refused
 from .reading_options import Given, joined
@@ -126,7 +126,7 @@ def written(options: Iterable[Option]) -> str:
 
 def quoted(words: Sequence[str]) -> str:
     """Return words as they are typed in a shell."""
-    return subprocess.list2cmdline(words) if os.name == "nt" else shlex.join(words)
+    return subprocess.list2cmdline(words) if os.name == "nt" else " ".join(map(shell_word, words))
 
 
 def command_words(context: Any, changed: dict[str, str | bool]) -> list[str]:

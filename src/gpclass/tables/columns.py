@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,9 +11,10 @@ import numpy as np
 import pandas as pd
 from pandas.api import types
 
+from .advice import odd_writing, on_odd_cells
 from .conversions import converted
 from .dates import date_features, date_names, example_date, problem_of_dates
-from .numerals import COMMA, Measure, is_written, measure
+from .numerals import Measure, measure
 from .problems import Option, Problem, TableError
 from .words import FEW_MARKS, cut, is_number, listed
 
@@ -79,13 +81,17 @@ def kind_of(values: pd.Series) -> str:
     return "category"
 
 
-def numbers_of(values: pd.Series, column: Column) -> np.ndarray:
-    """Return the cells (n,) of a column that is not a category as numbers; empty cells have the fill of the column."""
+def numbers_of(values: pd.Series, column: Column, comma: bool = False) -> np.ndarray:
+    """Return the cells (n,) of a column that is not a category as numbers; empty cells have the fill of the column.
+
+    With `comma`, other columns have decimal commas. Messages only depend on it.
+    """
     found = np.full(len(values), np.nan if column.fill is None else float(column.fill))
     empty = values.isna().to_numpy()
     if not empty.all():
-        read = as_booleans if column.kind == "boolean" else as_numbers
-        found[~empty] = read(converted(values[~empty], column), column.name)
+        cells = converted(values[~empty], column)
+        boolean = column.kind == "boolean"
+        found[~empty] = as_booleans(cells, column.name) if boolean else as_numbers(cells, column.name, comma)
     return found
 
 
@@ -94,8 +100,8 @@ def dated(values: pd.Series, column: Column) -> np.ndarray:
     return date_features(numbers_of(values, column), column.first, column.form, column.clock)
 
 
-def as_numbers(values: pd.Series, name: str) -> np.ndarray:
-    """Return the numbers in a column without empty cells."""
+def as_numbers(values: pd.Series, name: str, comma: bool = False) -> np.ndarray:
+    """Return the numbers in a column without empty cells; with `comma`, other columns have decimal commas."""
     if types.is_datetime64_any_dtype(values.dtype):
         raise TableError.of(problem_of_dates(name, [str(values.iloc[0])], typed=True))
     if types.is_complex_dtype(values.dtype):
@@ -103,28 +109,29 @@ def as_numbers(values: pd.Series, name: str) -> np.ndarray:
     try:
         numbers = values.to_numpy(dtype=float)
     except (TypeError, ValueError, OverflowError):
-        raise TableError.of(_no_number(values, name)) from None
+        raise TableError.of(_no_number(values, name, comma)) from None
     large = ~(np.abs(numbers) <= LARGEST)
     if large.any():
         raise TableError.of(_too_large(values, numbers, large, name))
     return numbers
 
 
-def _no_number(values: pd.Series, name: str) -> Problem:
+def _no_number(values: pd.Series, name: str, comma: bool) -> Problem:
     """Return the problem of a cell that is not a number, in a column that had numbers in the training data."""
     things = values.tolist()
     bad = next((i for i, thing in enumerate(things) if not is_number(thing)), 0)
     text = f"column {name!r} had numbers in the training data, but row {values.index[bad]} has {cut(things[bad])}"
     odd = list(dict.fromkeys(str(thing) for thing in things if not is_number(thing)))
-    if all(is_written(cell, COMMA) for cell in odd):
-        advice = "; if these are decimal commas, use --decimal ,"
-        return Problem("numbers", text, (name,), advice, (Option("--decimal", ","),))
+    writing = odd_writing(Counter(str(thing) for thing in things), comma)
+    if writing is not None:
+        return Problem("numbers", text, (name,), *writing.later_advice(len(odd)))
     units = {found.unit if (found := measure(cell)) is not None else "" for cell in odd}
     if len(units) == 1 and "" not in units:
-        advice = f"; remove the unit, or fit the model again to numbers with a unit (--units {name})"
-        return Problem("units", text, (name,), advice)
-    options = tuple(Option("--missing-values", cell) for cell in odd) if len(odd) <= FEW_MARKS else ()
-    return Problem("mixed", text, (name,), "", options)
+        told = f"; remove the unit, or fit the model again to numbers with a unit (--units {name})"
+        return Problem("units", text, (name,), told)
+    advice = on_odd_cells(odd, name)
+    few = tuple(option for option in advice.options if option.name != "--drop")  # the model needs the column
+    return Problem("mixed", text, (name,), "" if advice.options else advice.text, few)
 
 
 def _too_large(values: pd.Series, numbers: np.ndarray, large: np.ndarray, name: str) -> Problem:

@@ -6,6 +6,7 @@ written, and sums of these give the form of the whole column; `converted` turns 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,8 +15,9 @@ import numpy as np
 import pandas as pd
 from pandas.api import types
 
+from .advice import on_odd_cells, writing_of
 from .dates import DATE, SPAN, TYPED, Formats, cell_days, is_time, parsed
-from .numerals import PLAIN, best_convention, is_written, measure, plain
+from .numerals import PLAIN, is_written, measure, plain
 from .problems import Option, Problem, TableError
 from .words import FEW_MARKS, cut, listed
 
@@ -47,30 +49,41 @@ def converted(values: pd.Series, column: Any) -> pd.Series:
 
 
 def _without_unit(values: pd.Series, name: str, unit: str) -> pd.Series:
-    found, present = np.full(len(values), np.nan), values.notna().to_numpy()
-    for place in np.flatnonzero(present):
-        cell = str(values.iloc[place])
-        one = measure(cell)
-        if one is None or one.unit != unit or not is_written(one.number, PLAIN):
-            raise TableError.of(_other_unit(name, unit, cell, str(values.index[place])))
-        found[place] = float(plain(one.number, PLAIN))
-    return pd.Series(found, index=values.index)
+    found = pd.Series(np.full(len(values), np.nan), index=values.index)
+    cells = [(place, str(values.iloc[place])) for place in np.flatnonzero(values.notna().to_numpy()).tolist()]
+    for place, cell in cells:
+        one, row = measure(cell), str(values.index[place])
+        if one is None:
+            raise TableError.of(_no_measures(name, unit, [cell for _, cell in cells if measure(cell) is None], row))
+        if one.unit != unit:
+            raise TableError.of(_other_unit(name, unit, cell, row))
+        if not is_written(one.number, PLAIN):
+            raise TableError.of(_other_convention(name, unit, [cell for _, cell in cells], cell, row))
+        found.iloc[place] = float(plain(one.number, PLAIN))
+    return found
+
+
+def _in_units(name: str, unit: str, cell: str, row: str) -> str:
+    return f"column {name!r} has numbers in {unit!r}, but row {row} has {cut(cell)}"
+
+
+def _no_measures(name: str, unit: str, odd: Sequence[str], row: str) -> Problem:
+    """Return the problem of cells that are no numbers in a column of numbers with a unit; the first is in the row."""
+    return Problem("units", _in_units(name, unit, odd[0], row), (name,), *on_odd_cells(list(dict.fromkeys(odd)), name))
 
 
 def _other_unit(name: str, unit: str, cell: str, row: str) -> Problem:
-    """Return the problem of a cell that is not a number with the unit of its column."""
-    one, where = measure(cell), f"column {name!r} has numbers in {unit!r}, but row {row} has {cut(cell)}"
-    if one is None:
-        mark = (Option("--missing-values", cell),)
-        return Problem("units", where, (name,), f"; if that means a missing value, use --missing-values {cell!r}", mark)
-    if one.unit != unit:
-        other = f"in {one.unit!r}" if one.unit else "without a unit"
-        return Problem("units", f"{where}, {other}", (name,), "; convert the numbers to one unit")
-    convention, _, _ = best_convention({one.number: 1})
-    settings = (("--decimal", convention.decimal, "."), ("--thousands", convention.thousands, ""))
-    options = tuple(Option(option, value) for option, value, usual in settings if value != usual)
-    code = f"read_table(path, reading=Reading({', '.join(f'{o.name[2:]}={o.value!r}' for o in options)}))"
-    return Problem("numbers", where, (name,), "; write the numbers with points", options, code)
+    """Return the problem of a number with another unit than its column."""
+    one = measure(cell)
+    other = f"in {one.unit!r}" if one is not None and one.unit else "without a unit"
+    return Problem("units", f"{_in_units(name, unit, cell, row)}, {other}", (name,), "; convert the numbers to one unit")
+
+
+def _other_convention(name: str, unit: str, cells: Sequence[str], cell: str, row: str) -> Problem:
+    """Return the problem of cells with a unit, one of which is not written with a point."""
+    numbers = Counter(one.number for one in map(measure, cells) if one is not None and not is_written(one.number, PLAIN))
+    advice = writing_of(numbers, comma=False).later_advice(len(numbers))
+    return Problem("numbers", _in_units(name, unit, cell, row), (name,), *advice)
 
 
 # forms of the training data ---------------------------------------------------------------------------------------------
@@ -110,13 +123,19 @@ class UnitForms:
     """Units of some rows, each with an example and its row."""
 
     units: dict[str, tuple[int, str, str]] = field(default_factory=dict)  # number of rows, the first cell, its row
+    odd: dict[str, str] = field(default_factory=dict)  # the first cells that are no numbers, and their rows
 
     def __add__(self, other: UnitForms) -> UnitForms:
         units = dict(self.units)
         for unit, (count, cell, row) in other.units.items():
             before = units.get(unit)
             units[unit] = (count, cell, row) if before is None else (before[0] + count, *before[1:])
-        return UnitForms(units)
+        return UnitForms(units, _first_odd(self.odd | other.odd | self.odd))  # rows of the first
+
+
+def _first_odd(cells: dict[str, str]) -> dict[str, str]:
+    """Return one cell more than marks of missing values may be."""
+    return dict(list(cells.items())[: FEW_MARKS + 1])
 
 
 @dataclass(frozen=True)
@@ -159,13 +178,16 @@ def _date_forms(values: pd.Series, given: str | None) -> DateForms:
 
 def _unit_forms(part: Part, values: pd.Series) -> UnitForms:
     units: dict[str, tuple[int, str, str]] = {}
+    odd: dict[str, str] = {}
     for place in np.flatnonzero(values.notna().to_numpy()).tolist():
         cell = str(values.iloc[place])
         one = measure(cell)
-        unit = "" if one is None else one.unit
-        count, first, row = units[unit] if unit in units else (0, cell, part.row(place))
-        units[unit] = (count + 1, first, row)
-    return UnitForms(units)
+        if one is None:
+            odd.setdefault(cell, part.row(place))
+            continue
+        count, first, row = units[one.unit] if one.unit in units else (0, cell, part.row(place))
+        units[one.unit] = (count + 1, first, row)
+    return UnitForms(units, _first_odd(odd))
 
 
 def declared_forms(forms: Forms) -> tuple[dict[str, Declared], list[Problem]]:
@@ -188,10 +210,11 @@ def declared_forms(forms: Forms) -> tuple[dict[str, Declared], list[Problem]]:
         unit = max(have.units, key=lambda u: have.units[u][0], default="")
         if unit:
             found[name] = Declared(name, "number", unit)
-            odd = [(cell, row) for other, (_, cell, row) in have.units.items() if other != unit]
-            problems += [_other_unit(name, unit, cell, row) for cell, row in odd]
-        elif unit in have.units:
-            cell = have.units[unit][1]
+            others = [(cell, row) for other, (_, cell, row) in have.units.items() if other != unit]
+            problems += [_other_unit(name, unit, cell, row) for cell, row in others]
+            problems += [_no_measures(name, unit, list(have.odd), next(iter(have.odd.values())))] if have.odd else []
+        elif have.units or have.odd:
+            cell = have.units[unit][1] if have.units else next(iter(have.odd))
             problems.append(Problem("units", f"column {name!r} has no numbers with a unit: {cut(cell)}", (name,)))
     return found, problems
 

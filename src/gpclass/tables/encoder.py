@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -14,12 +15,13 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ..spelling import closest
-from .columns import Column, UnseenLevelWarning, dated, numbers_of, one_hot
+from .columns import Column, UnseenLevelWarning, dated, kind_of, numbers_of, one_hot
 from .conversions import Declared, declared_forms, on_numbers, written_forms
 from .parts import Part, Total, alone
 from .problems import Findings, Option, Problem, TableError
 from .scans import Scan, scanned
 from .summaries import learned_columns
+from .suspects import has_decimal_commas
 from .words import and_more, listed, meant
 
 MISSING_ADVICE = "--impute median; TableEncoder(impute='median'); GPClassifier(missing='indicator')"
@@ -173,12 +175,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """Return the encoded rows (n, D) of a data frame X."""
         check_is_fitted(self)
         frame = self._in_order(self._named(_frame(X)))
-        found, encoded = Findings(), []
+        found, encoded, comma = Findings(), [], self._has_decimal_commas(frame)
         with found.collecting():
             self.refuse_empty(frame)
         for column in self.columns_:
             with found.collecting():
-                encoded.append(self._encoded(frame[column.name], column))
+                encoded.append(self._encoded(frame[column.name], column, comma))
         found.report()
         return np.concatenate(encoded, axis=1)
 
@@ -236,7 +238,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 problem = replace(problem, advice=f"; fill the cells, remove the rows, or {again}", options=())
             raise TableError.of(problem)
 
-    def _encoded(self, values: pd.Series, column: Column) -> np.ndarray:
+    def _has_decimal_commas(self, frame: pd.DataFrame) -> bool:
+        """Return whether a column that had numbers in the training data has decimal commas."""
+        numbers = [frame[column.name].dropna() for column in self.columns_ if column.kind == "number" and not column.unit]
+        texts = [values for values in numbers if len(values) and kind_of(values) == "category"]
+        return any(has_decimal_commas(Counter(map(str, values.tolist()))) for values in texts)
+
+    def _encoded(self, values: pd.Series, column: Column, comma: bool) -> np.ndarray:
         empty = values.isna().to_numpy()
         if self.impute == "indicator" and empty.any() and not column.indicator:
             warnings.warn(
@@ -250,7 +258,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             if column.indicator:
                 encoded[empty] = 0.0
         else:
-            encoded = dated(values, column) if column.kind == "date" else numbers_of(values, column)[:, None]
+            encoded = dated(values, column) if column.kind == "date" else numbers_of(values, column, comma)[:, None]
         return np.column_stack([encoded, empty]) if column.indicator else encoded
 
 

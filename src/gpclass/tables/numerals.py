@@ -9,7 +9,9 @@ from typing import NamedTuple
 
 GROUPS = {",": ",", ".": r"\.", " ": "[ \u00a0\u2009\u202f]", "'": "['’]"}  # thousands separators, as they are written
 MINUS = "\u2212"
-CURRENCY = r"(?:US\$|[$€£¥₹]|(?:USD|EUR|GBP|CHF|JPY)(?= ))"
+SIGNS, CODES = r"US\$|[$€£¥₹]", "USD|EUR|GBP|CHF|JPY"
+CURRENCY = rf"(?:{SIGNS}|(?:{CODES})(?= ))"
+ACCOUNTED = re.compile(rf"(?:{SIGNS}|{CODES}|%)?")  # units of numbers that are negative in parentheses
 FIRST, MORE = "A-Za-zÀ-ɏµμΩ°%‰€$£¥₹″′\"'", "0-9²³⁻¹/·*^()\\-. "  # characters of units
 WITH_UNIT = re.compile(
     rf"(?P<sign>[-+{MINUS}]?)(?P<before>{CURRENCY})?\s*(?P<number>[-+{MINUS}]?[\d.,](?:[\d.,'’\s]*[\d.,])?)\s*"
@@ -62,8 +64,15 @@ class Measure(NamedTuple):
 
 
 def measure(text: str) -> Measure | None:
-    """Return the number and the unit of a text such as "13.89 cm" or "$1,200", or None if it is no number."""
+    """Return the number and the unit of a text such as "13.89 cm" or "$1,200", or None if it is no number.
+
+    Amounts in parentheses, such as "($5)", are negative.
+    """
     text = text.strip()
+    if in_parentheses(text):
+        inner = measure(text[1:-1])
+        signed = inner is None or inner.number[0] in f"+-{MINUS}" or not ACCOUNTED.fullmatch(inner.unit)
+        return None if signed or inner is None else Measure(f"-{inner.number}", inner.unit)
     if is_written(text, PLAIN):  # 1e5 has no unit
         return Measure(text, "")
     found = WITH_UNIT.fullmatch(text)
@@ -71,6 +80,11 @@ def measure(text: str) -> Measure | None:
         return None
     unit = " ".join((found["before"] or found["after"] or "").split())
     return Measure(found["sign"] + found["number"].strip(), unit)
+
+
+def in_parentheses(text: str) -> bool:
+    """Return whether a text is in parentheses."""
+    return text.startswith("(") and text.endswith(")")
 
 
 def best_convention(numbers: Mapping[str, int]) -> tuple[Convention, float, bool]:
@@ -111,7 +125,7 @@ def canonical(cells: Iterable[object], convention: Convention, with_units_only: 
     """Return cells whose numbers are written with a point.
 
     The result is None if at most half of the texts are numbers in the convention. With `with_units_only`, cells without a
-    unit are not changed.
+    unit are not changed. Numbers in parentheses are negative, but do not count: if most texts are such, they may be pairs.
     """
     new: list[object] = []
     known = total = 0
@@ -123,6 +137,6 @@ def canonical(cells: Iterable[object], convention: Convention, with_units_only: 
         found = measure(cell)
         if found is None or not is_written(found.number, convention) or (with_units_only and not found.unit):
             continue
-        known += 1
+        known += bool(found.unit) or not in_parentheses(cell.strip())
         new[-1] = Measure(plain(found.number, convention), found.unit).written()
     return new if known > total / 2 else None

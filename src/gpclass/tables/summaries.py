@@ -17,7 +17,7 @@ from .medians import medians
 from .parts import Total
 from .problems import Problem
 from .scans import Scan
-from .suspects import has_decimal_commas, problem_of_texts
+from .suspects import has_decimal_commas, problem_of_texts, rows_of
 
 
 def learned_columns(
@@ -69,7 +69,7 @@ def learned_columns(
 def _problems(names: Sequence[str], kinds: Sequence[str], found: Sequence[Contents]) -> list[Problem]:
     """Return the problems of columns, given the counts of their cells."""
     texts = {name: cells.levels for name, kind, cells in zip(names, kinds, found, strict=True) if kind == "category"}
-    comma = any(has_decimal_commas(levels) for levels in texts.values() if levels)
+    comma = any(has_decimal_commas(rows_of(levels)) for levels in texts.values() if levels)
     problems: list[Problem] = []
     for name, cells in zip(names, found, strict=True):
         problems += cells.problems

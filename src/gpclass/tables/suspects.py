@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from .advice import odd_writing, on_odd_cells, options_of, writing_of, written
 from .dates import DATE, problem_of_dates
-from .numerals import PLAIN, Convention, best_convention, is_written, measure, usual_unit
+from .numerals import best_convention, is_written, measure, usual_unit
 from .problems import Option, Problem
-from .words import FEW_MARKS, cut, is_number, listed
+from .words import cut, is_number, listed
 
 MANY_LEVELS = 50  # a text column with more levels, and more than half as many levels as rows, holds names, not categories
 MANY_NAMES = 20  # and so does one with more rows in which every row has a level of its own
@@ -21,7 +22,7 @@ def problem_of_texts(levels: Levels, name: str, comma: bool = False) -> Problem 
 
     With `comma`, other columns have decimal commas, and 1,200 is 1.2.
     """
-    counts = {text: count for text, (count, _) in levels.items()}
+    counts = rows_of(levels)
     n = sum(counts.values())
 
     def share(which: Callable[[str], object]) -> float:
@@ -29,7 +30,7 @@ def problem_of_texts(levels: Levels, name: str, comma: bool = False) -> Problem 
 
     if share(DATE.fullmatch) > 0.9:
         return problem_of_dates(name, [text for text in counts if DATE.fullmatch(text)])
-    found = _measurements(counts, levels, name, comma) or _numerals(counts, levels, name, comma)
+    found = _measurements(counts, levels, name, comma) or _numerals(counts, name, comma)
     if found is not None:
         return found
     if 0.5 < share(is_number) < 1:
@@ -39,18 +40,23 @@ def problem_of_texts(levels: Levels, name: str, comma: bool = False) -> Problem 
     return None
 
 
-def has_decimal_commas(levels: Levels) -> bool:
-    """Return whether texts are numbers with decimal commas, and not with thousands separators."""
-    convention, share, _ = best_convention(_numbers(levels))
+def rows_of(levels: Levels) -> dict[str, int]:
+    """Return the number of rows of each text."""
+    return {text: count for text, (count, _) in levels.items()}
+
+
+def has_decimal_commas(counts: Mapping[str, int]) -> bool:
+    """Return whether texts, with their numbers of rows, are numbers with decimal commas, not thousands separators."""
+    convention, share, _ = best_convention(_numbers(counts))
     return share > 0.5 and convention.decimal == ","
 
 
-def _numbers(levels: Levels) -> dict[str, int]:
+def _numbers(counts: Mapping[str, int]) -> dict[str, int]:
     """Return the texts without their units, with numbers of rows."""
     found: dict[str, int] = {}
-    for text, (count, _) in levels.items():
+    for text, count in counts.items():
         one = measure(text)
-        key = text if one is None else one.number
+        key = one.number if one is not None and one.unit else text
         found[key] = found.get(key, 0) + count
     return found
 
@@ -63,34 +69,21 @@ def _measurements(counts: Mapping[str, int], levels: Levels, name: str, comma: b
         return None
     first = next(text for text in counts if (found := measure(text)) is not None and found.unit == unit)
     text = f"column {name!r} has numbers with a unit, such as {cut(first)} in row {levels[first][1]}"
-    options = (Option("--units", name), *convention_options(levels, comma))
+    options = (Option("--units", name), *options_of(writing_of(_numbers(counts), comma).convention))
     code = f"TableEncoder(units=[{name!r}])"
     advice = f"; remove the unit ({code}; {written(options)}), or leave the column out (--drop {name})"
     return Problem("units", text, (name,), advice, options, code)
 
 
-def _numerals(counts: Mapping[str, int], levels: Levels, name: str, comma: bool) -> Problem | None:
+def _numerals(counts: Mapping[str, int], name: str, comma: bool) -> Problem | None:
     """Return the problem of numbers with decimal commas or thousands separators."""
-    convention, share, doubtful = best_convention(counts)
-    if convention == PLAIN or share <= 0.5:
+    found = odd_writing(counts, comma)
+    if found is None:
         return None
-    options = convention_options(levels, comma)
-    code = f"read_table(path, reading=Reading({', '.join(f'{o.name[2:]}={o.value!r}' for o in options)}))"
-    first = next(text for text in counts if is_written(text, convention) and not is_number(text))
-    kind = "decimal commas" if any(o.name == "--decimal" for o in options) else "thousands separators"
-    doubt = ", if 1,200 is 1200 (otherwise --decimal ,)" if doubtful and not comma else ""
-    advice = f"; write them with points, or use {written(options)}{doubt}"
+    first = next(text for text in counts if is_written(text, found.convention) and not is_number(text))
+    kind = "decimal commas" if found.convention.decimal == "," else "thousands separators"
     text = f"column {name!r} has numbers with {kind}, such as {first!r}"
-    return Problem("numbers", text, (name,), advice, options, code)
-
-
-def convention_options(levels: Levels, comma: bool) -> tuple[Option, ...]:
-    """Return the options that say how numbers are written; none if they are written with points."""
-    convention, _, doubtful = best_convention(_numbers(levels))
-    if doubtful and comma:
-        convention = Convention(",")
-    found = (("--decimal", convention.decimal, "."), ("--thousands", convention.thousands, ""))
-    return tuple(Option(name, value) for name, value, usual in found if value != usual)
+    return Problem("numbers", text, (name,), *found.advice)
 
 
 def _marks(levels: Levels, name: str) -> Problem:
@@ -99,16 +92,7 @@ def _marks(levels: Levels, name: str) -> Problem:
     text = f"column {name!r} is mostly numbers, but row {levels[odd[0]][1]} has {cut(odd[0])}"
     if len(odd) > 1:
         text += f", and other rows have {listed(odd[1:])}"
-    marks, code = ",".join(odd), f"read_table(path, reading=Reading(missing_values={odd!r}))"
-    advice = "; if that means a missing value, leave the cell empty"
-    if len(odd) > FEW_MARKS:
-        dropped = f"X.drop(columns={name!r})"
-        return Problem("mixed", text, (name,), f"{advice}, or leave the column out", (Option("--drop", name),), dropped)
-    return Problem("mixed", text, (name,), f"{advice}, or use --missing-values {marks!r}", _missing(odd), code)
-
-
-def _missing(marks: list[str]) -> tuple[Option, ...]:
-    return tuple(Option("--missing-values", mark) for mark in marks)
+    return Problem("mixed", text, (name,), *on_odd_cells(odd, name))
 
 
 def _names(levels: Levels, name: str, n: int) -> Problem:
@@ -119,8 +103,3 @@ def _names(levels: Levels, name: str, n: int) -> Problem:
     advice = f". Leave the column out (--drop {name}), or use it as row names (--id {name})"
     option = Option("--id" if len(levels) == n else "--drop", name)
     return Problem("names", text, (name,), advice, (option,), f"X.drop(columns={name!r})")
-
-
-def written(options: tuple[Option, ...]) -> str:
-    """Return options as they are written in a command, without quotes."""
-    return " ".join(f"{option.name} {option.value}" for option in options)
