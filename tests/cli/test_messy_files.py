@@ -133,6 +133,31 @@ def test_names_twice_and_separators_at_the_end(tmp_path):
     assert "1 row with too many cells left out" in run(command[1:]).stderr
 
 
+def test_negative_amounts_are_read(tmp_path):
+    amount = [f"${300 * z:.0f}" if z > 0 else f"(${-300 * z:.0f})" for z in Z]
+    path = written(tmp_path, lines("x,balance,y", lambda i: f"{X[i]},{'?' if i == 5 else amount[i]},{LABELS[i]}"))
+    told, command, _ = remedied(path)
+    assert "t.csv has 2 problems" in told  # the cells that the mark makes empty are none
+    assert command[-6:] == ["--impute", "median", "--units", "balance", "--missing-values", "?"]
+    frame = read_table(path, reading=Reading(missing_values=["?"]))
+    balance = gpclass.load(tmp_path / "m")["table"].transform(frame)[:, 1]
+    np.testing.assert_allclose(np.delete(balance, 5), np.delete(np.round(300 * Z), 5))
+
+
+def test_empty_cells_are_counted_without_marks(tmp_path):
+    path = written(tmp_path, lines("x,c,y", lambda i: f"{X[i]},{('', '?', Z[i])[min(i, 2)]},{LABELS[i]}"))
+    told, _, _ = remedied(path)
+    assert "row 1, column 'c' is empty or NA  →" in told
+
+
+def test_values_that_are_written_in_many_ways_are_not_left_out(tmp_path):
+    cells = [f"about {i}" if i % 3 == 0 else f"{Z[i]}" for i in range(N)]
+    path = written(tmp_path, lines("x,c,y", lambda i: f"{X[i]},{cells[i]},{LABELS[i]}"))
+    result = run(["fit", path, "-t", "y", *QUICK, "-o", tmp_path / "m"], code=2)
+    assert "write them as numbers" in result.stderr
+    assert "try: " not in result.stderr
+
+
 def test_marks_of_missing_values_and_labels_in_several_spellings(tmp_path):
     spelt = {"ill": ("Yes", "yes "), "well": ("No", "NO")}
 
@@ -140,9 +165,11 @@ def test_marks_of_missing_values_and_labels_in_several_spellings(tmp_path):
         label = spelt[LABELS[i]][i % 2] if i != 30 else ""
         return f"{'?' if i % 9 == 3 else 30 + i},{'-' if i % 11 == 2 else X[i]},{label}"
 
-    told, _, found = remedied(written(tmp_path, lines("age,score,Ill?", row)), target="ill")
-    for part in ("--missing-values '?'", "--missing-values -", "--merge-labels", "--skip-unlabelled", "--impute median"):
+    told, command, found = remedied(written(tmp_path, lines("age,score,Ill?", row)), target="ill")
+    for part in ("--missing-values '?'", "--missing-values -", "--merge-labels", "--skip-unlabelled"):
         assert part in told
+    assert "empty or NA" not in told  # the table has no empty inputs before the marks are read
+    assert "--impute" in command
     assert found["rows"] == N - 1
     assert len(found["classes"]) == 2
     # the model scores such labels without an option

@@ -40,6 +40,13 @@ def test_four_problems_of_a_kind_are_one(count):
     assert problem.python == "repair('a')"
 
 
+def test_several_problems_of_one_column_are_counted():
+    cells = [Problem("units", f"row {k} is bad", ("a",)) for k in range(5)]
+    assert TableError.of(*cells).problems[0].text == "5 problems are of one kind, in 'a'. The first: row 0 is bad"
+    files = [Problem("encoding", f"file {k} is bad") for k in range(5)]
+    assert TableError.of(*files).problems[0].text == "5 problems are of one kind. The first: file 0 is bad"
+
+
 def test_problems_of_no_kind_are_never_put_together():
     error = TableError.of(*(Problem("other", f"sentence {k}") for k in range(5)))
     assert len(error.problems) == 5

@@ -20,6 +20,7 @@ from .reading_options import Given, joined
 
 MOST = 20  # readings of a table
 LISTS = ("--drop", "--dates", "--units", "--missing-values")  # options whose values are separated by commas
+MAKE_OR_FILL = ("--missing-values", "--impute")  # options that make cells empty, or fill them
 T = TypeVar("T")
 
 
@@ -60,25 +61,46 @@ def diagnosed(attempt: Callable[[R], T], chosen: R, given: Given) -> T:
 def _searched(attempt: Callable[[R], Any], chosen: R, error: TableError) -> tuple[list[Problem], R, bool]:
     """Return all problems, the options that solve as many as possible, and whether they solve all."""
     found: dict[tuple[str, str], Problem] = {}
-    tried = chosen
+    used: list[Option] = []
+    tried, left = chosen, error.problems
     for _ in range(MOST):
-        for problem in error.problems:
+        for problem in left:
             found.setdefault((problem.kind, problem.text), problem)
-        better = tried
-        for option in dict.fromkeys(option for problem in error.problems for option in problem.options):
-            better = better.with_option(option)
+        options = list(dict.fromkeys(option for problem in left for option in problem.options))
+        better = _with_options(tried, options)
         if better == tried:
             break
-        tried = better
+        used += options
+        tried, left = better, _problems(attempt, better)
+        if not left:
+            break
+    return _of_the_table(attempt, chosen, list(found.values()), used), tried, not left
+
+
+def _with_options(chosen: R, options: Iterable[Option]) -> R:
+    for option in options:
+        chosen = chosen.with_option(option)
+    return chosen
+
+
+def _problems(attempt: Callable[[R], Any], chosen: R) -> list[Problem]:
+    """Return the problems of the table with some options."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                attempt(tried)
-        except TableError as another:
-            error = another
-        else:
-            return list(found.values()), tried, True
-    return list(found.values()), tried, False
+            attempt(chosen)
+        except TableError as error:
+            return error.problems
+    return []
+
+
+def _of_the_table(attempt: Callable[[R], Any], chosen: R, found: list[Problem], used: list[Option]) -> list[Problem]:
+    """Return the problems without empty cells that only marks of missing values made."""
+    others = [option for option in used if option.name not in MAKE_OR_FILL]
+    if len(others) == len(used) or not any(problem.kind == "empty" for problem in found):
+        return found
+    there = [problem for problem in _problems(attempt, _with_options(chosen, others)) if problem.kind == "empty"]
+    return [*(problem for problem in found if problem.kind != "empty"), *there]
 
 
 def refusal(problems: Iterable[Problem], chosen: Remediable, remedied: Remediable | None, given: Given) -> Refused:

@@ -101,7 +101,10 @@ def grouped(problems: Iterable[Problem]) -> list[Problem]:
 def _together(problems: Sequence[Problem]) -> Problem:
     columns = tuple(dict.fromkeys(name for p in problems for name in p.columns))
     options = tuple(dict.fromkeys(option for p in problems for option in p.options))
-    text = f"{len(columns)} columns have the same problem: {listed(columns)}. The first: {problems[0].text}"
+    several, kind = len(problems), f"{len(columns)} columns have the same problem: {listed(columns)}"
+    if len(columns) < several:
+        kind = f"{several} problems are of one kind" + (f", in {listed(columns)}" if columns else "")
+    text = f"{kind}. The first: {problems[0].text}"
     return replace(problems[0], text=text, columns=columns, options=options)
 
 
