@@ -177,6 +177,41 @@ def test_marks_of_missing_values_and_labels_in_several_spellings(tmp_path):
     assert table["rows"] == N
 
 
+@pytest.mark.usefixtures("quick_reports")
+@pytest.mark.parametrize("command", ["predict", "audit", "report"])
+def test_rows_without_a_label_are_not_scored(command, tmp_path):
+    """The scores are those of the other rows, whether they are training rows or not."""
+    table = pd.DataFrame({"x": X, "z": Z, "y": LABELS})
+    table[:30].to_csv(tmp_path / "train.csv", index=False)
+    run(["fit", tmp_path / "train.csv", "-t", "y", *QUICK, "-o", tmp_path / "m"])
+    bare, some, gaps = [0, 3, 35], tmp_path / "some.csv", tmp_path / "gaps.csv"
+    table.drop(index=bare).to_csv(some, index=False)
+    table.assign(y=table["y"].drop(index=bare)).to_csv(gaps, index=False)
+    more = ["-o", tmp_path / "r.html", "--force"] if command == "report" else []
+    both = [run([command, tmp_path / "m", path, *more, "--json"]) for path in (gaps, some)]
+    assert ["note: 3 rows without a label in 'y' are not scored" in result.stderr for result in both] == [True, False]
+    found = [json.loads(result.stdout) for result in both]
+    ours, theirs = ([told[key] for key in ("scored", "scored_by_leave_one_out", "nlpd", "error")] for told in found)
+    assert ours[:2] == [37, 28]
+    assert ours == pytest.approx(theirs)
+    table.assign(y=None).to_csv(gaps, index=False)
+    last = run([command, tmp_path / "m", gaps, *more], code=2 if command == "report" else 0).stderr
+    assert "the target 'y' is empty in every row" in last
+
+
+def test_files_with_rows_without_a_label(tmp_path):
+    table = pd.DataFrame({"x": X, "z": Z, "y": LABELS})
+    table.to_csv(tmp_path / "train.csv", index=False)
+    run(["fit", tmp_path / "train.csv", "-t", "y", *QUICK, "-o", tmp_path / "m"])
+    (tmp_path / "parts").mkdir()
+    for k in range(2):
+        table[20 * k : 20 * k + 20].assign(y=table["y"].drop(index=20 * k)).to_csv(tmp_path / f"parts/{k}.csv", index=False)
+    result = run(["predict", tmp_path / "m", tmp_path / "parts", "-o", tmp_path / "out", "--json"])
+    assert "note: 2 rows without a label in 'y' are not scored" in result.stderr
+    told = json.loads(result.stdout)
+    assert (told["rows"], told["scored"], told["scored_by_leave_one_out"]) == (40, 38, 38)
+
+
 # single problems ----------------------------------------------------------------------------------------------------------
 
 

@@ -132,12 +132,12 @@ def predicted(job: Job, model: Pipeline) -> Done:
 
 def _predicted(job: Job, model: Pipeline, frame: pd.DataFrame) -> tuple[pd.DataFrame, Done]:
     rows = models.rows_of(model, frame, job.asked.id)
-    y, unscored = None, ""
+    labels, unscored = None, ""
     try:
-        _, y = models.known_labels(model, rows.frame, None)
+        labels = models.known_labels(model, rows.frame)
     except ValueError as error:
         unscored = f"{job.piece.path}: {error}"
-    judged, standing = models.judged_rows(model, rows, y)
+    judged, standing = models.judged_rows(model, rows, labels)
     table = models.predictions(model, rows, judged)
     done = Done(Counter(table["prediction"].tolist()), int(table["far"].sum()), standing, unscored)
     shown = models.beside(rows, table) if job.keep else table

@@ -46,6 +46,41 @@ class Rows:
     lines: np.ndarray  # (m,) line numbers in the file, header not counted
     ids: pd.Series | None  # the id column, if there is one
 
+    def some(self, which: np.ndarray) -> Rows:
+        """Return some of the rows, given a boolean for each."""
+        return Rows(self.frame[which], self.lines[which], None if self.ids is None else self.ids[which])
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The labels of a table, some of whose rows may have none."""
+
+    name: str  # of the column
+    y: np.ndarray  # (k,) labels, as classes of the model
+    there: np.ndarray  # (m,) whether each row has a label
+
+    @property
+    def missing(self) -> str:
+        """A remark on the rows without a label; empty if there are none."""
+        n = int(np.sum(~self.there))
+        return unscored_rows(n, self.name) if n else ""
+
+    @property
+    def known(self) -> Labels:
+        """The labels of the rows that have one."""
+        return Labels(self.name, self.y, np.full(len(self.y), True))
+
+    def filled(self, any_class: object) -> np.ndarray:
+        """Return labels of all rows (m,), with some class where there is none."""
+        y = np.full(len(self.there), any_class, dtype=self.y.dtype)
+        y[self.there] = self.y
+        return y
+
+
+def unscored_rows(n: int, name: str) -> str:
+    """Return a remark on rows without a label."""
+    return f"{n} row{'s' * (n > 1)} without a label in {name!r} {'are' if n > 1 else 'is'} not scored"
+
 
 @dataclass(frozen=True)
 class Standing:
@@ -55,7 +90,9 @@ class Standing:
     recognises: bool  # whether the model recognises training rows
     seen: int  # training rows
     lost: int  # training rows that are not scored, for lack of leave-one-out probabilities
-    tally: Tally | None  # of the other rows; None without labels
+    tally: Tally | None  # of the rows that are scored; None without labels
+    by_loo: int = 0  # training rows that are scored
+    unlabelled: int = 0  # rows without a label in a table with labels
 
     def __add__(self, other: Standing) -> Standing:
         if not (self.rows and other.rows):
@@ -63,16 +100,17 @@ class Standing:
         both = self.tally is not None and other.tally is not None
         total = self.tally + other.tally if both else None  # type: ignore[operator]
         counts = self.rows + other.rows, self.recognises, self.seen + other.seen, self.lost + other.lost
-        return Standing(*counts, total)
+        return Standing(*counts, total, self.by_loo + other.by_loo, self.unlabelled + other.unlabelled)
 
     def figures(self, model: Pipeline) -> dict[str, Any]:
         """Return the numbers of training rows and of scored rows, and the scores."""
         shown: dict[str, Any] = {IN_TRAINING: self.seen if self.recognises else None}
-        if self.tally is None or self.rows == self.lost:
+        scored = 0 if self.tally is None else int(self.tally.counts.sum())
+        if self.tally is None or not scored:
             return shown
         ordered = model.steps[-1][1].likelihood_.ordered
         scores = self.tally.scores(ordered=ordered)
-        shown |= {"scored": self.rows - self.lost, "scored_by_leave_one_out": self.seen - self.lost}
+        shown |= {"scored": scored, "scored_by_leave_one_out": self.by_loo}
         shown |= {"error": scores["error_rate"], "nlpd": scores["nlpd"]}
         return shown | ({"ranked_probability_score": scores["ranked_probability_score"]} if ordered else {})
 
@@ -193,21 +231,30 @@ def rows_of(model: Pipeline, frame: pd.DataFrame, id: str | None = None) -> Rows
     return Rows(named, lines, frame[name])
 
 
-def known_labels(model: Pipeline, frame: pd.DataFrame, target: str | None) -> tuple[str, np.ndarray | None]:
-    """Return the name of the target column, and its labels if the table has it."""
-    target = target or model.steps[0][1].target
+def target_of(model: Pipeline, target: str | None = None) -> str:
+    """Return the name of the target column, by default that of the training data."""
+    return target or model.steps[0][1].target
+
+
+def known_labels(model: Pipeline, frame: pd.DataFrame, target: str | None = None) -> Labels | None:
+    """Return the labels of a table; None if it has no such column. Rows may have no label, but not all of them."""
+    target = target_of(model, target)
     if target not in frame.columns:
-        return target, None
-    return target, labels_as_trained(checked_labels(frame[target], target), model.steps[-1][1].classes_, target)
+        return None
+    there = frame[target].notna().to_numpy()
+    if not there.any():
+        raise TableError(f"the target {target!r} is empty in every row")
+    y = checked_labels(frame.loc[there, target].infer_objects(), target)
+    return Labels(target, labels_as_trained(y, model.steps[-1][1].classes_, target), there)
 
 
 def training_rows(model: Pipeline, path: Path, asked: Asked) -> tuple[pd.DataFrame, np.ndarray]:
     """Return the inputs and labels of the table that a model was fitted to."""
     frame = read_for(model, path, asked).frame
-    target, y = known_labels(model, frame, None)
-    if y is None:
-        raise TableError(f"{path} has no column {target!r}, which the model was trained to predict")
-    return frame[list(model.steps[0][1].feature_names_in_)], y
+    labels = known_labels(model, frame)
+    if labels is None:
+        raise TableError(f"{path} has no column {target_of(model)!r}, which the model was trained to predict")
+    return frame.loc[labels.there, list(model.steps[0][1].feature_names_in_)], labels.y
 
 
 def predictions(model: Pipeline, rows: Rows, judged: FairProbabilities) -> pd.DataFrame:
@@ -238,11 +285,17 @@ def beside(rows: Rows, table: pd.DataFrame) -> pd.DataFrame:
     return rows.frame.reset_index(drop=True).join(table.rename(columns=lambda c: f"{c} (predicted)" if c in known else c))
 
 
-def judged_rows(model: Pipeline, rows: Rows, y: np.ndarray | None) -> tuple[FairProbabilities, Standing]:
-    """Return the probabilities of rows, and sums of their scores by labels y; training rows are scored by leave-one-out."""
-    judged, classes = fair_probabilities(model, rows.frame, y), model.steps[-1][1].classes_
-    scored = None if y is None else tally(y[judged.fair], judged.p[judged.fair], classes)
-    return judged, Standing(len(judged.p), judged.recognises, judged.n_seen, int(np.sum(~judged.fair)), scored)
+def judged_rows(model: Pipeline, rows: Rows, labels: Labels | None) -> tuple[FairProbabilities, Standing]:
+    """Return the probabilities of rows, and sums of their scores; training rows are scored by leave-one-out."""
+    classes = model.steps[-1][1].classes_
+    y = None if labels is None else labels.filled(classes[0])
+    judged = fair_probabilities(model, rows.frame, y)
+    facts = len(judged.p), judged.recognises, judged.n_seen
+    if labels is None or y is None:
+        return judged, Standing(*facts, int(np.sum(~judged.fair)), None)
+    scored = judged.fair & labels.there
+    counts = int(np.sum(judged.seen & scored)), int(np.sum(~labels.there))
+    return judged, Standing(*facts, int(np.sum(~judged.fair)), tally(y[scored], judged.p[scored], classes), *counts)
 
 
 def seen_in_words(model: Pipeline, standing: Standing, scored: bool = True, listed: bool = False) -> str:
@@ -330,10 +383,18 @@ def scores_in_words(outcome: dict[str, Any]) -> str:
     return f"error {100 * outcome['error']:.1f} %, NLPD {outcome['nlpd']:.3f} nats{more} on {outcome['scored']} rows"
 
 
-def labels_if_any(fitted: Any, frame: Any, out: Output) -> tuple[str, np.ndarray | None]:
-    """Return the name and the labels of the target column; if these cannot be used, print why and return no labels."""
+def labels_if_any(fitted: Any, frame: Any, out: Output) -> Labels | None:
+    """Return the labels of a table; if they cannot be used, print why and return None."""
     try:
-        return known_labels(fitted, frame, None)
+        labels = known_labels(fitted, frame)
     except ValueError as error:
         out.remark(f"not scored: {error}")
-        return "", None
+        return None
+    remark_missing(labels, out)
+    return labels
+
+
+def remark_missing(labels: Labels | None, out: Output) -> None:
+    """Print how many rows have no label, if there are some."""
+    if labels is not None and labels.missing:
+        out.remark(f"note: {labels.missing}")

@@ -60,7 +60,7 @@ def audit(
         begin("audit")
         try:
             if sparse:
-                result = run_audit(fitted, data=_labelled(fitted, rows, data), random_state=seed)
+                result = run_audit(fitted, data=_labelled(fitted, rows, data, out), random_state=seed)
             else:
                 result = run_audit(fitted, None if rows is None else rows.frame, random_state=seed)
         except TypeError as error:
@@ -81,16 +81,17 @@ def audit(
     out.result(outcome, heading, grid(("quantity", "", "value", "error"), cells, left=2), facts(told))
 
 
-def _labelled(fitted: Any, rows: Rows | None, data: Path | None) -> Any:
+def _labelled(fitted: Any, rows: Rows | None, data: Path | None, out: Output) -> Any:
     """Return the inputs and labels of a table, from which a sample is drawn; None if there is no table."""
     from .. import models
 
     if rows is None:
         return None
-    target, y = models.known_labels(fitted, rows.frame, None)
-    if y is None:
-        raise ValueError(f"this audit needs labels, but {data} has no column {target!r}")
-    return rows.frame, y
+    labels = models.known_labels(fitted, rows.frame)
+    if labels is None:
+        raise ValueError(f"this audit needs labels, but {data} has no column {models.target_of(fitted)!r}")
+    models.remark_missing(labels, out)
+    return rows.frame[labels.there], labels.y
 
 
 def _sampled_rows(result: Any) -> tuple[dict[str, Any], list[tuple[str, str]]]:
@@ -118,12 +119,12 @@ def _audited_rows(fitted: Any, rows: Rows | None, out: Output) -> tuple[dict[str
         told.append(("leave-one-out", f"{shown} on the {len(classifier.row_fingerprints_)} training rows"))
     if rows is None:
         return {"compared_at": "training rows", **loo}, [("compared at", "the training rows"), *told]
-    target, y = models.labels_if_any(fitted, rows.frame, out)
-    _, standing = models.judged_rows(fitted, rows, y)
+    labels = models.labels_if_any(fitted, rows.frame, out)
+    _, standing = models.judged_rows(fitted, rows, labels)
     figures = standing.figures(fitted)
-    known = models.seen_in_words(fitted, standing, scored=y is not None)
+    known = models.seen_in_words(fitted, standing, scored=labels is not None)
     told.insert(0, ("compared at", f"{len(rows.lines)} row{'s' * (len(rows.lines) != 1)} of the table"))
     told.insert(1, ("training rows", known or "none of these rows was used for training"))
     if "error" in figures:
-        told.append(("labels", f"{target} is in the table: {models.scores_in_words(figures)}"))
+        told.append(("labels", f"{models.target_of(fitted)} is in the table: {models.scores_in_words(figures)}"))
     return {"compared_at": "rows of the table", "rows": len(rows.lines), **figures, **loo}, told

@@ -71,8 +71,8 @@ def predict(
         asked = models.Asked(id, None, given.reading, imputes=models.imputes(fitted))
         rows = remedies.diagnosed(lambda some: models.read_for(fitted, data, some), asked, given)
         begin(f"predictions of {len(rows.lines)} rows")
-        target, y = models.labels_if_any(fitted, rows.frame, out)
-        judged, standing = models.judged_rows(fitted, rows, y)
+        labels = models.labels_if_any(fitted, rows.frame, out)
+        judged, standing = models.judged_rows(fitted, rows, labels)
         table = models.predictions(fitted, rows, judged)
     shown = models.beside(rows, table) if keep else table
     if output is not None:
@@ -80,7 +80,7 @@ def predict(
         write_table(shown, output)
     found = table["prediction"].value_counts()
     outcome = _predicted(fitted, {k: int(found[k]) for k in found.index}, int(table["far"].sum()), standing)
-    remark = models.seen_in_words(fitted, standing, scored=y is not None and output is not None, listed=True)
+    remark = models.seen_in_words(fitted, standing, scored=labels is not None and output is not None, listed=True)
     if output is None and not as_json:
         rest()
         print(csv_text(shown), end="")
@@ -90,7 +90,7 @@ def predict(
     if output is None:
         out.result({**outcome, "predictions": models.records(table)})
     else:
-        told = facts(_predict_facts(outcome, remark, target, output))
+        told = facts(_predict_facts(outcome, remark, models.target_of(fitted), output))
         out.result({"output": str(output), **outcome}, told)
 
 
@@ -128,9 +128,11 @@ def _predict_files(
             warnings.warn(text, UserWarning, stacklevel=1)
     if done.unscored:
         out.remark(f"not scored: {done.unscored}")
+    elif done.standing.unlabelled:
+        out.remark(f"note: {models.unscored_rows(done.standing.unlabelled, models.target_of(fitted))}")
     outcome = {**_predicted(fitted, done.predicted, done.far, done.standing), "files": len(jobs)}
     remark = models.seen_in_words(fitted, done.standing, scored=done.scored, listed=True)
-    told = facts(_predict_facts(outcome, remark, fitted.steps[0][1].target, output))
+    told = facts(_predict_facts(outcome, remark, models.target_of(fitted), output))
     out.result({"output": str(output), **outcome}, told)
 
 

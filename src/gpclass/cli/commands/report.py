@@ -57,10 +57,11 @@ def report(
     how = models.Asked(id, target, given.reading, imputes=models.imputes(fitted))
     with short_warnings(out):
         rows = remedies.diagnosed(lambda some: models.read_for(fitted, data, some), how, given)
-    frame = rows.frame
-    name, y = models.known_labels(fitted, frame, target)
-    if y is None:
+    labels, name = models.known_labels(fitted, rows.frame, target), models.target_of(fitted, target)
+    if labels is None:
         raise ValueError(f"a report needs labels, but {data} has no column {name!r}; name another with --target")
+    models.remark_missing(labels, out)
+    rows, labels, y = rows.some(labels.there), labels.known, labels.y
     classifier = fitted.steps[-1][1]
     asked = len(y), len(classifier.classes_), classifier.likelihood
     names = None if engines is None else comparing.chosen_engines(engines, *asked)
@@ -70,8 +71,9 @@ def report(
     texts = None if kernels is None else [text.strip() for text in kernels.split(",") if text.strip()]
     begin(f"report on {len(y)} rows")
     with short_warnings(out):
-        write_report(fitted, frame.drop(columns=name), y, output, data=train_rows, engines=names, kernels=texts, title=title)
-        _, standing = models.judged_rows(fitted, rows, y)
+        X = rows.frame.drop(columns=name)
+        write_report(fitted, X, y, output, data=train_rows, engines=names, kernels=texts, title=title)
+        _, standing = models.judged_rows(fitted, rows, labels)
     figures = standing.figures(fitted)
     remark, size = models.seen_in_words(fitted, standing), output.stat().st_size
     remark = remark if standing.recognises else f"{models.IN_TRAINING}: {remark}"
