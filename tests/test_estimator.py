@@ -518,9 +518,9 @@ def test_three_classes_by_one_vs_rest():
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        (np.array(["a", None], object), "label of row 2 is missing"),
-        (["a", np.nan], "label of row 2 is missing"),
-        (np.array(["a", 1], object), "different types: 'a' in row 1, but 1 in row 2"),
+        (np.array(["a", None], object), r"label of row 2 \(counted from 1\) is missing"),
+        (["a", np.nan], r"label of row 2 \(counted from 1\) is missing"),
+        (np.array(["a", 1], object), r"different types: 'a' in row 1, but 1 in row 2 \(counted from 1\)"),
     ],
 )
 def test_labels_that_are_missing_or_of_different_types_are_named_by_their_row(labels, message):

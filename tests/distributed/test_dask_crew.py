@@ -217,7 +217,7 @@ def test_errors_name_the_partition_and_leave_the_model_as_it_was(client):
         model.fit(*arrays(bad))
     strange = Y.astype(object)
     strange[1195] = "topp"
-    with pytest.raises(ValueError, match=r"not among the categories .*'topp' in partition 4, row 6"):
+    with pytest.raises(ValueError, match=r"not among the categories .*'topp' in partition 4, row 6 \(counted from 1\)"):
         model.set_params(categories=["low", "mid", "top"]).fit(*arrays(y=strange.astype(str)))
     numbers = dd.from_pandas(pd.DataFrame(X[:100], columns=["a", "b", "c"]), npartitions=1)
     fewer = dd.from_pandas(pd.DataFrame(X[:100, :2], columns=["a", "b"]), npartitions=1)

@@ -51,10 +51,10 @@ def test_pieces_are_all_rows():
     ("change", "message"),
     [
         ({"X": np.where(np.arange(9) == 4, np.nan, 1.0).reshape(3, 3)}, "somewhere: X has NaN .* row 2, column 2"),
-        ({"y": np.array(["a", None, "b"], object)}, "somewhere: the label of row 2 is missing"),
-        ({"y": np.array([1, "a", 2], object)}, "somewhere: labels are of different types: 1 in row 1, but 'a' in row 2"),
+        ({"y": np.array(["a", None, "b"], object)}, r"somewhere: the label of row 2 \(counted from 1\) is missing"),
+        ({"y": np.array([1, "a", 2], object)}, "labels are of different types: 1 in row 1, but 'a' in row 2 .counted"),
         ({"y": np.zeros(2)}, r"somewhere: X must be \(m, D\) and y \(m,\)"),
-        ({"weight": [1.0, 0.0, 1.0]}, "somewhere: the weight of row 2 is 0.0"),
+        ({"weight": [1.0, 0.0, 1.0]}, r"somewhere: the weight of row 2 \(counted from 1\) is 0.0"),
         ({"weight": [1.0]}, "somewhere: sample_weight must have one entry for each of 3 rows"),
     ],
 )

@@ -312,14 +312,14 @@ def test_rows_that_cannot_be_used_are_named(odd):
 
 def test_labels_of_a_stream_are_of_one_type():
     for labels, what in (
-        (np.array(["a", None, "b"], dtype=object), "label of row 2 of the stream is missing"),
-        (np.array([1.0, 2.0, np.nan]), "label of row 3 of the stream is missing"),
+        (np.array(["a", None, "b"], dtype=object), r"label of row 2 of the stream \(counted from 1\) is missing"),
+        (np.array([1.0, 2.0, np.nan]), r"label of row 3 of the stream \(counted from 1\) is missing"),
         (np.array(["a", "b", 3], dtype=object), "different types: 'a' in row 1, but 3 in row 3"),
     ):
         with pytest.raises(ValueError, match=what):
             Batches.of([(X[:3], labels)])
     mixed = Batches.of(lambda: [(X[:3], np.array([0, 1, 0])), (X[3:5], np.array(["0", "1"]))])
-    with pytest.raises(ValueError, match="texts in row 4, but numbers in others"):
+    with pytest.raises(ValueError, match=r"texts in row 4 \(counted from 1\), but numbers in others"):
         list(mixed.batches(2, (0, 0)))
     # longer texts that come later, and objects that are all text, are not cut
     texts = [(X[:3], np.array(["a", "b", "a"], dtype=object)), (X[3:5], np.array(["a longer one", "b"]))]

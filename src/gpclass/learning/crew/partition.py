@@ -94,7 +94,8 @@ def _weights(weight: Any, m: int) -> np.ndarray:
     wrong = ~(np.isfinite(weight) & (weight > 0))
     if np.any(wrong):
         i = int(np.argmax(wrong))
-        raise ValueError(f"the weight of row {i + 1} is {weight[i]}; weights must be positive: leave such rows out")
+        row = f"row {i + 1} (counted from 1)"
+        raise ValueError(f"the weight of {row} is {weight[i]}; weights must be positive: leave such rows out")
     return weight
 
 

@@ -60,7 +60,7 @@ class CrewRows(Source):
     def places_of(self, labels: Sequence[Any]) -> str:
         """Return where rows with some labels are: the partition and the row in it of the first one of each."""
         found = sorted(persistent(self.crew, label_places, list(labels)))
-        return "; ".join(f"{label!r} in {name}, row {row + 1}" for _, row, name, label in found[:5])
+        return "; ".join(f"{label!r} in {name}, row {row + 1} (counted from 1)" for _, row, name, label in found[:5])
 
     def without(self, rows: np.ndarray, seed: Sequence[int]) -> tuple[CrewRows, Batch]:
         if len(self.out):

@@ -31,7 +31,8 @@ def of_one_type(y: np.ndarray, start: int = 0, of: str = "") -> np.ndarray:
     import pandas as pd  # imported here, since most fits do not need it
 
     if np.any(missing := pd.isna(y)):
-        raise ValueError(f"the label of row {start + int(np.argmax(missing)) + 1}{of} is missing; leave the row out")
+        row = start + int(np.argmax(missing)) + 1
+        raise ValueError(f"the label of row {row}{of} (counted from 1) is missing; leave the row out")
     if y.dtype != object or not len(y):
         return y
     labels = [label.item() if isinstance(label, np.generic) else label for label in y]
@@ -39,7 +40,7 @@ def of_one_type(y: np.ndarray, start: int = 0, of: str = "") -> np.ndarray:
     if other is not None:
         raise ValueError(
             f"labels{of} are of different types: {labels[0]!r} in row {start + 1}, but {labels[other]!r} in row "
-            f"{start + other + 1}"
+            f"{start + other + 1} (counted from 1)"
         )
     return np.array(labels)
 

@@ -87,7 +87,8 @@ class Batches(Stream):
             found = LABEL_KINDS.get(piece.y.dtype.kind, "objects")
             kind = kind or found
             if found != kind:
-                raise ValueError(f"labels of the stream are {found} in row {start + 1}, but {kind} in others; use one type")
+                row = f"row {start + 1} (counted from 1)"
+                raise ValueError(f"labels of the stream are {found} in {row}, but {kind} in others; use one type")
             yield piece
 
     def _in_order(self):
@@ -127,7 +128,7 @@ def _checked(X: Any, y: Any, n_columns: int | None, start: int) -> Batch:
     X, y = np.asarray(X), np.asarray(y)
     if X.ndim != 2 or X.shape[1] != n_columns or y.shape != (len(X),):
         raise ValueError(
-            f"a batch of the stream has X {X.shape} and y {y.shape} from row {start + 1} on, but "
+            f"a batch of the stream has X {X.shape} and y {y.shape} from row {start + 1} (counted from 1) on, but "
             f"X (m, {n_columns or 'D'}) and y (m,) are needed"
         )
     rows = np.arange(start, start + len(X))
