@@ -54,6 +54,7 @@ def test_texts_that_are_no_numbers(text):
         (["1,200", "950"], Convention(".", ","), True),
         (["1,200", "1,200,300"], Convention(".", ","), False),
         (["1,200", "1,25"], COMMA, False),
+        (["1,200", "0,250"], COMMA, False),  # thousands do not begin with zero
         (["1.200,5", "3"], Convention(",", "."), False),
         (["1 200", "3\u00a0000,5"], Convention(",", " "), False),
         (["1'200.5", "3"], Convention(".", "'"), False),

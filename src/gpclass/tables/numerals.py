@@ -35,7 +35,7 @@ CONVENTIONS = (PLAIN, COMMA, *(Convention(d, t) for t in GROUPS for d in ".," if
 @lru_cache
 def _pattern(convention: Convention) -> re.Pattern[str]:
     point = re.escape(convention.decimal)
-    whole = rf"(?:\d{{1,3}}(?:{GROUPS[convention.thousands]}\d{{3}})+|\d+)" if convention.thousands else r"\d+"
+    whole = rf"(?:[1-9]\d{{,2}}(?:{GROUPS[convention.thousands]}\d{{3}})+|\d+)" if convention.thousands else r"\d+"
     return re.compile(rf"[-+{MINUS}]?(?:{whole}(?:{point}\d*)?|{point}\d+)(?:[eE][-+]?\d+)?")
 
 
