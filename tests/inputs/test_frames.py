@@ -121,6 +121,78 @@ def test_missing_values_are_an_error_with_advice():
         GPClassifier(missing="drop").fit(FRAME, y)
 
 
+NUMBERS = FRAME[["age", "dose"]].astype(float)
+
+
+@pytest.mark.parametrize(
+    ("cell", "told"),
+    [
+        (np.nan, "row 4, column 'dose' is empty or NA; fill the cells, remove the rows, or fit the model again"),
+        (None, "row 4, column 'dose' is empty or NA; fill the cells"),
+        (np.inf, "row 4, column 'dose' is inf"),
+        ("abc", "column 'dose' had numbers in the training data, but row 4 has 'abc'"),
+        (pd.Timestamp("2020-01-01"), "row 4 has Timestamp"),
+    ],
+)
+def test_cells_of_later_frames_of_numbers_are_named(cell, told):
+    later = NUMBERS.astype(object)
+    later.loc[4, "dose"] = cell
+    for model in (GPClassifier("rbf", inference="ivm", optimizer=None), GPRegressor("rbf", optimizer=None)):
+        model.fit(NUMBERS, y if isinstance(model, GPClassifier) else FRAME["dose"])
+        with pytest.raises(TableError, match=told):
+            model.predict(later)
+    model = GPClassifier("rbf", inference="ivm", optimizer=None).fit(NUMBERS, y)
+    with pytest.raises(TableError, match=told):
+        model.partial_fit(later, y)
+
+
+def test_other_columns_of_a_later_frame_are_told_before_its_cells():
+    model = GPClassifier("rbf", optimizer=None).fit(NUMBERS, y)
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.predict(NUMBERS.assign(dose=np.nan)[["dose", "age"]])
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.predict(NUMBERS.assign(dose=np.nan)[["dose"]])
+
+
+@pytest.mark.parametrize(
+    ("write", "code"),
+    [
+        (lambda x: f"{x:.3f}".replace(".", ","), "X['dose'].str.replace(',', '.').astype(float)"),
+        (lambda x: f"{2e6 + 1e4 * x:,.2f}", "X['dose'].str.replace(',', '', regex=True).astype(float)"),
+        (lambda x: f"{8e4 + 1e4 * x:,.0f}", "X['dose'].str.replace(',', '', regex=True).astype(float)  # if 1,200 is 1200"),
+        (
+            lambda x: f"{2e6 + 1e4 * x:,.2f}".replace(",", " ").replace(".", ","),
+            "X['dose'].str.replace('[ \\xa0\\u2009\\u202f]', '', regex=True).str.replace(',', '.').astype(float)",
+        ),
+    ],
+)
+def test_numbers_that_are_text_in_a_frame_have_advice_for_frames(write, code):
+    """It is code that gives the numbers; there may be no file to be read in another way."""
+    frame = NUMBERS.assign(dose=NUMBERS["dose"].map(write))
+    with pytest.raises(TableError) as caught:
+        GPClassifier().fit(frame, y)
+    assert str(caught.value).endswith(f"correct the cells, or use {code}")
+    read = eval(code, {"X": frame})
+    assert np.corrcoef(read, NUMBERS["dose"])[0, 1] > 0.999
+    model = GPClassifier("rbf", optimizer=None).fit(NUMBERS, y)
+    with pytest.raises(TableError, match="correct the cells, or use X"):
+        model.predict(frame)
+
+
+def test_text_among_numbers_of_a_frame_has_advice_for_frames():
+    frame = NUMBERS.astype(object)
+    frame.loc[4, "dose"] = "abc"
+    code = "X.replace({'dose': ['abc']}, numpy.nan)"
+    with pytest.raises(TableError) as caught:
+        GPClassifier().fit(frame, y)
+    assert str(caught.value) == f"column 'dose' is mostly numbers, but row 4 has 'abc'; correct the cells, or use {code}"
+    assert [problem.python for problem in caught.value.problems] == [code]
+    several = frame.assign(t=[f"name {k}" for k in range(N)])
+    with pytest.raises(TableError, match="has 2 problems") as caught:
+        GPClassifier().fit(several, y)
+    assert f"use {code}" in str(caught.value)
+
+
 def test_indicators_mark_missing_values():
     frame = with_gaps()
     encoder = TableEncoder(impute="indicator").fit(frame)

@@ -63,6 +63,8 @@ def test_a_single_later_number_with_two_readings_has_no_option():
     (problem,) = problems_of(["$1", "$2.5"], ["$2", "$77,016"], units=["c"])
     assert (problem.kind, problem.options) == ("numbers", ())
     assert "if it is 1.2, use --decimal ," in problem.advice
+    (problem,) = problems_of(["$1", "$2.5"], ["$2", "$1,200.5"], units=["c"])
+    assert problem.frame == "X['c'].str.replace(',', '', regex=True)"  # the unit stays
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -50,7 +51,39 @@ def fitted_encoder(X: Any, missing: str) -> Any:
 
     frame = as_frame(X)
     encoder = encoder_for(alone(Part(frame)), missing)
-    return None if encoder is None else encoder.fit(frame)
+    if encoder is None:
+        return None
+    with about_frames():
+        return encoder.fit(frame)
+
+
+@contextmanager
+def about_frames() -> Iterator[None]:
+    """Within the block, errors about tables have advice for data frames, which may come from no file."""
+    from ..tables import TableError
+
+    try:
+        yield
+    except TableError as error:
+        raise error.in_frame() from error
+
+
+@contextmanager
+def naming_cells(X: Any, names: Sequence[str] | None, n_columns: int) -> Iterator[None]:
+    """Within the block, errors about cells of a data frame of numbers name the row and the column.
+
+    `names` are the columns of the training data, if these were a frame, and `n_columns` is their number. If X has others,
+    that is the error.
+    """
+    try:
+        yield
+    except (TypeError, ValueError):
+        if is_frame(X) and X.shape[1] == n_columns and (names is None or list(X.columns) == list(names)):
+            from ..tables import TableEncoder
+
+            with about_frames():
+                TableEncoder.of_numbers([str(name) for name in X.columns]).transform(as_frame(X))
+        raise
 
 
 def encoder_for(total: Callable[..., Any], missing: str) -> Any:

@@ -16,7 +16,7 @@ from ..kernels.precomputed import without_numbers
 from ..learning import validated
 from ..numerics.fingerprint import single_precision_fingerprints
 from .covariances import GivenMatrix, ObjectRows, SparseRows, Start, unit_leaf
-from .frames import as_frame, fitted_encoder, is_frame, refuse_names_twice
+from .frames import about_frames, as_frame, fitted_encoder, is_frame, naming_cells, refuse_names_twice
 
 SPARSE_ADVICE = (
     "use kernel='linear' or kernel='tanimoto', which take sparse rows, X.toarray(), or TruncatedSVD for a few columns"
@@ -80,9 +80,11 @@ def more_inputs(model: Any, X: Any) -> np.ndarray:
         raise TypeError("X is sparse, but the model was fitted to an array: use X.toarray()")
     if model.encoder_ is not None:
         return check_array(_encoded(model, X), dtype=np.float64)
-    if not isinstance(X, np.ndarray):
-        refuse_names_twice(X)
-    return validated(model, X, dtype=np.float64, reset=False)
+    if isinstance(X, np.ndarray):
+        return validated(model, X, dtype=np.float64, reset=False)
+    refuse_names_twice(X)
+    with _naming_cells(model, X):
+        return validated(model, X, dtype=np.float64, reset=False)
 
 
 def more_data(model: Any, X: Any, y: Any, **settings: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -94,9 +96,13 @@ def more_data(model: Any, X: Any, y: Any, **settings: Any) -> tuple[np.ndarray, 
         )
     if model.encoder_ is not None:
         return check_X_y(_encoded(model, X), y, **settings)
-    if not isinstance(X, np.ndarray):
-        refuse_names_twice(X)
-    return validated(model, X, y, reset=False, **settings)
+    refuse_names_twice(X)
+    with _naming_cells(model, X):
+        return validated(model, X, y, reset=False, **settings)
+
+
+def _naming_cells(model: Any, X: Any) -> Any:
+    return naming_cells(X, getattr(model, "feature_names_in_", None), model.n_features_in_)
 
 
 def row_fingerprints(model: Any, rows: np.ndarray) -> np.ndarray:
@@ -123,7 +129,8 @@ def _encoded(model: Any, X: Any) -> np.ndarray:
             f"X must be a pandas DataFrame with the columns of the training data; got {type(X).__name__}: the model was "
             "fitted to a frame with text, categories or missing values"
         )
-    return model.encoder_.transform(as_frame(X))
+    with about_frames():
+        return model.encoder_.transform(as_frame(X))
 
 
 def starting_point(model: Any, variance: float) -> Any:

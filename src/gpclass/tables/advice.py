@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
-from .numerals import COMMA, PLAIN, Convention, best_convention, measure, plain
+from .numerals import COMMA, GROUPS, PLAIN, Convention, best_convention, measure, plain
 from .problems import Option
 from .words import FEW_MARKS
 
@@ -14,11 +14,12 @@ BOTH = "; if 1,200 is 1200, use --thousands ,, and if it is 1.2, use --decimal ,
 
 
 class Advice(NamedTuple):
-    """What can be done, as the end of a sentence, as options of the command line and as Python code."""
+    """What can be done, as the end of a sentence, as options, and as Python code for a file and for a data frame X."""
 
     text: str
     options: tuple[Option, ...] = ()
     python: str = ""
+    frame: str = ""
 
 
 def options_of(convention: Convention) -> tuple[Option, ...]:
@@ -27,13 +28,21 @@ def options_of(convention: Convention) -> tuple[Option, ...]:
     return tuple(Option(name, value) for name, value, usual in found if value != usual)
 
 
-def on_writing(convention: Convention) -> Advice:
-    """Return advice on numbers in a convention: to write them otherwise, or to use options."""
+def on_writing(convention: Convention, name: str) -> Advice:
+    """Return advice on a column of numbers in a convention: to write them otherwise, or to use options."""
     options = options_of(convention)
     ways = {"--decimal": "with points", "--thousands": "without separators"}
     how = " and ".join(ways[option.name] for option in options)
     code = f"read_table(path, reading=Reading({', '.join(f'{o.name[2:]}={o.value!r}' for o in options)}))"
-    return Advice(f"; write them {how}, or use {written(options)}", options, code)
+    frame = f"{with_points(convention, name)}.astype(float)"
+    return Advice(f"; write them {how}, or use {written(options)}", options, code, frame)
+
+
+def with_points(convention: Convention, name: str) -> str:
+    """Return Python code for the texts of a column of a data frame X with points before decimals, without separators."""
+    code, (decimal, thousands) = f"X[{name!r}]", convention
+    code += f".str.replace({GROUPS[thousands]!r}, '', regex=True)" if thousands else ""
+    return code if decimal == "." else f"{code}.str.replace({decimal!r}, '.')"
 
 
 class Writing(NamedTuple):
@@ -42,18 +51,20 @@ class Writing(NamedTuple):
     convention: Convention
     doubtful: bool = False
 
-    @property
-    def advice(self) -> Advice:
-        """Advice for the first of two ways that are possible."""
-        found = on_writing(self.convention)
-        return found._replace(text=f"{found.text}, if 1,200 is 1200 (otherwise --decimal ,)") if self.doubtful else found
+    def advice(self, name: str) -> Advice:
+        """Return advice on a column for the first of two ways that are possible."""
+        found = on_writing(self.convention, name)
+        if not self.doubtful:
+            return found
+        text = f"{found.text}, if 1,200 is 1200 (otherwise --decimal ,)"
+        return found._replace(text=text, frame=f"{found.frame}  # if 1,200 is 1200")
 
-    def later_advice(self, texts: int) -> Advice:
-        """Return advice on cells of a table to predict, which has this number of such texts.
+    def later_advice(self, name: str, texts: int) -> Advice:
+        """Return advice on a column of a table to predict, which has this number of such texts.
 
         For a single text with two readings there is no option: the wrong reading would not be noticed.
         """
-        return Advice(BOTH) if self.doubtful and texts == 1 else self.advice
+        return Advice(BOTH) if self.doubtful and texts == 1 else self.advice(name)
 
 
 def writing_of(numbers: Mapping[str, int], comma: bool) -> Writing:
@@ -85,7 +96,8 @@ def on_odd_cells(odd: Collection[str], name: str) -> Advice:
     if len(odd) > FEW_MARKS:
         dropped = f"X.drop(columns={name!r})"
         return Advice(f"{empty}, or leave the column out", (Option("--drop", name),), dropped)
-    return Advice(f"{empty}, or use --missing-values {','.join(odd)!r}", marks(odd), code)
+    frame = f"X.replace({{{name!r}: {list(odd)!r}}}, numpy.nan)"
+    return Advice(f"{empty}, or use --missing-values {','.join(odd)!r}", marks(odd), code, frame)
 
 
 def marks(cells: Iterable[str]) -> tuple[Option, ...]:

@@ -124,7 +124,7 @@ def _no_number(values: pd.Series, name: str, comma: bool) -> Problem:
     odd = list(dict.fromkeys(str(thing) for thing in things if not is_number(thing)))
     writing = odd_writing(Counter(str(thing) for thing in things), comma)
     if writing is not None:
-        return Problem("numbers", text, (name,), *writing.later_advice(len(odd)))
+        return Problem("numbers", text, (name,), *writing.later_advice(name, len(odd)))
     units = {found.unit if (found := measure(cell)) is not None else "" for cell in odd}
     if len(units) == 1 and "" not in units:
         told = f"; remove the unit, or fit the model again to numbers with a unit (--units {name})"
@@ -142,7 +142,8 @@ def _too_large(values: pd.Series, numbers: np.ndarray, large: np.ndarray, name: 
     text = f"row {values.index[first]}, column {name!r} is {numbers[first]:g}; the limit is ±{LARGEST:g}"
     options = tuple(Option("--missing-values", mark) for mark in marks) if few else (Option("--drop", name),)
     advice = f". If it is a missing value, use --missing-values {','.join(marks)}" if few else ""
-    return Problem("infinite", text, (name,), advice, options, f"X.replace({{{name!r}: {marks[0]}}}, numpy.nan)")
+    code = f"X.replace({{{name!r}: {marks[0]}}}, numpy.nan)"
+    return Problem("infinite", text, (name,), advice, options, code, code)
 
 
 def _of_no_use(kind: str, text: str, name: str) -> Problem:

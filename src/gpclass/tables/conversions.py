@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from pandas.api import types
 
-from .advice import on_odd_cells, writing_of
+from .advice import on_odd_cells, with_points, writing_of
 from .dates import DATE, SPAN, TYPED, Formats, cell_days, is_time, parsed
 from .numerals import PLAIN, is_written, measure, plain
 from .problems import Option, Problem, TableError
@@ -82,7 +82,9 @@ def _other_unit(name: str, unit: str, cell: str, row: str) -> Problem:
 def _other_convention(name: str, unit: str, cells: Sequence[str], cell: str, row: str) -> Problem:
     """Return the problem of cells with a unit, one of which is not written with a point."""
     numbers = Counter(one.number for one in map(measure, cells) if one is not None and not is_written(one.number, PLAIN))
-    advice = writing_of(numbers, comma=False).later_advice(len(numbers))
+    writing = writing_of(numbers, comma=False)
+    advice = writing.later_advice(name, len(numbers))
+    advice = advice._replace(frame=with_points(writing.convention, name) if advice.frame else "")  # texts keep their units
     return Problem("numbers", _in_units(name, unit, cell, row), (name,), *advice)
 
 

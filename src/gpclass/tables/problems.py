@@ -38,6 +38,8 @@ class Problem:
         Options of the command line that solve the problem; empty if none does.
     python : str
         Python code that solves the problem.
+    frame : str
+        Python code that solves the problem in a data frame X, if that of a file is another.
     """
 
     kind: str
@@ -46,6 +48,7 @@ class Problem:
     advice: str = ""
     options: tuple[Option, ...] = ()
     python: str = ""
+    frame: str = ""
 
     @property
     def column(self) -> str | None:
@@ -80,11 +83,22 @@ class TableError(ValueError):
         lines = (f"  - {p.text}{f'; use {p.python}' if p.python else p.advice}" for p in found)
         return TableError("\n".join([f"the table has {len(found)} problems:", *lines]), found)
 
+    def in_frame(self) -> TableError:
+        """Return this error with advice for a data frame X, which may come from no file."""
+        if not any(problem.frame for problem in self.problems):
+            return self
+        return TableError.of(*(_advised(p, f"; correct the cells, or use {p.frame}") for p in self.problems))
+
     def about(self, where: str) -> TableError:
         """Return this error with the name of a file or a part before each message."""
         if len(self.problems) == 1:
             return TableError(f"{where}: {self}", [replace(p, text=f"{where}: {p.text}") for p in self.problems])
         return TableError.of(*(replace(p, text=f"{where}: {p.text}") for p in self.problems))
+
+
+def _advised(problem: Problem, advice: str) -> Problem:
+    """Return a problem with advice for a data frame, if it has some."""
+    return replace(problem, advice=advice, python=problem.frame) if problem.frame else problem
 
 
 def grouped(problems: Iterable[Problem]) -> list[Problem]:

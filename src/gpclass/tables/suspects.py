@@ -83,7 +83,7 @@ def _numerals(counts: Mapping[str, int], name: str, comma: bool) -> Problem | No
     first = next(text for text in counts if is_written(text, found.convention) and not is_number(text))
     kind = "decimal commas" if found.convention.decimal == "," else "thousands separators"
     text = f"column {name!r} has numbers with {kind}, such as {first!r}"
-    return Problem("numbers", text, (name,), *found.advice)
+    return Problem("numbers", text, (name,), *found.advice(name))
 
 
 def _marks(levels: Levels, name: str) -> Problem:
