@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from .advice import odd_writing, on_odd_cells, options_of, writing_of, written
 from .dates import DATE, problem_of_dates
-from .numerals import best_convention, is_written, measure, usual_unit
+from .numerals import PLAIN, best_convention, is_written, measure, usual_unit
 from .problems import Option, Problem
 from .words import cut, is_number, listed
 
@@ -33,7 +33,7 @@ def problem_of_texts(levels: Levels, name: str, comma: bool = False) -> Problem 
     found = _measurements(counts, levels, name, comma) or _numerals(counts, name, comma)
     if found is not None:
         return found
-    if 0.5 < share(is_number) < 1:
+    if 0 < share(is_number) < 1 and share(_is_plain) > 0.5:
         return _marks(levels, name)
     if (len(levels) > MANY_LEVELS and len(levels) > n / 2) or len(levels) == n > MANY_NAMES:
         return _names(levels, name, n)
@@ -84,6 +84,12 @@ def _numerals(counts: Mapping[str, int], name: str, comma: bool) -> Problem | No
     kind = "decimal commas" if found.convention.decimal == "," else "thousands separators"
     text = f"column {name!r} has numbers with {kind}, such as {first!r}"
     return Problem("numbers", text, (name,), *found.advice(name))
+
+
+def _is_plain(text: str) -> bool:
+    """Return whether a text is a number with a point; it may be negative in a way that `float` does not read."""
+    found = measure(text)
+    return is_number(text) or (found is not None and not found.unit and is_written(found.number, PLAIN))
 
 
 def _marks(levels: Levels, name: str) -> Problem:
