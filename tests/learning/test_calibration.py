@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.special import log_softmax
 from scipy.stats import norm
 
 from gpclass import GPClassifier
@@ -239,3 +240,19 @@ def test_held_out_is_leave_one_out_without_minibatches():
     assert_allclose(a.calibration_.nlpd_after, nlpd(y, loo, classes=a.classes_))
     assert_allclose(a.calibration_.gap_after, expected_calibration_error(y, loo, classes=a.classes_))
     assert_allclose(a.calibration_.error, np.mean(a.classes_[loo.argmax(1)] != y))
+
+
+def test_held_out_rows_decide_whether_a_calibration_is_used():
+    """Rows whose labels were seen look underconfident; the calibration that they ask for is used if it helps others."""
+    rng = np.random.default_rng(0)
+    log_p = log_softmax(rng.normal(size=(2000, 3)), axis=1)
+    drawn = [np.array([rng.choice(3, p=np.exp(log_softmax(power * p))) for p in log_p]) for power in (2.0, 1.0)]
+    seen, fair = (LeftOut(log_p, codes) for codes in drawn)
+    sharpened = Calibration.fitted(seen)
+    assert sharpened.temperature < 0.6
+    helped = Calibration.fitted(seen._replace(check=seen._replace(held_out=True)))
+    assert (helped.temperature, helped.noise, helped.held_out) == (sharpened.temperature, sharpened.noise, True)
+    refused = Calibration.fitted(seen._replace(check=fair._replace(held_out=True)))
+    assert refused.is_identity
+    assert refused.n_rows == 2000
+    assert refused.nlpd_before == refused.nlpd_after == -fair.score

@@ -152,10 +152,13 @@ def test_held_out_rows_decide_and_the_posterior_has_all_rows(many_rows, monkeypa
     model = GPClassifier("matern32", inference=ENGINE, random_state=0).fit(X, y)
     assert len(model.inputs_) == count
     assert results[0].enough_points == (count == 12)
-    # leave-one-out probabilities of few learned points are too good, so the rows that decided calibrate
+    # leave-one-out probabilities of few learned points are too good, so the rows that decided check the calibration
     left_out, calibration = results[0].left_out(), model.calibration_
     assert (calibration.held_out, calibration.n_rows) == ((True, 24) if count == 12 else (False, N))
-    assert_array_equal(left_out.codes, y if left_out.numbers is None else y[left_out.numbers])
+    assert_array_equal(left_out.codes, y)
+    assert (left_out.check is not None) == (count == 12)
+    if left_out.check is not None:
+        assert_array_equal(left_out.check.codes, y[left_out.check.numbers])
     assert calibration == Calibration.fitted(left_out)
     kernel, Z, new = model.kernel_, model.inputs_, X[:40] + 0.3
     fit = replace(ENGINE, tol=1e-9).fit(kernel(Z), kernel(X, Z), kernel.diag(X), y, model.likelihood_)

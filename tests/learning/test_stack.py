@@ -7,7 +7,7 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax
 
 from gpclass import GPClassifier, load, save
-from gpclass.learning.calibration import LeftOut
+from gpclass.learning.calibration import Calibration, LeftOut
 from gpclass.learning.learned import Learned
 from gpclass.learning.stack import PRIOR_ROWS, stacked, stacking_weights
 from tests.problems import three_bands, two_classes
@@ -53,7 +53,7 @@ def test_fits_with_probabilities_of_fewer_rows_are_dropped():
     assert_allclose([m.weight for m in mixture.members], [m.weight for m in alone.members])
 
 
-def test_fits_with_held_out_rows_only_are_compared_with_others_on_these_rows():
+def test_fits_that_held_out_rows_check_are_compared_with_others_on_these_rows():
     rng = np.random.default_rng(0)
     codes, numbers = rng.integers(2, size=60), np.sort(rng.permutation(60)[:25])
 
@@ -62,18 +62,25 @@ def test_fits_with_held_out_rows_only_are_compared_with_others_on_these_rows():
         return LeftOut(np.log(np.stack([1 - p, p], axis=1)), codes, rng.uniform(0.5, 2.0, 60))
 
     whole = [rows(0.2), rows(0.25), rows(0.15)]
-    held = whole[1].some(numbers)
-    assert_array_equal(held.codes, codes[numbers])
+    check = rows(0.2).some(numbers)
+    assert_array_equal(check.codes, codes[numbers])
 
     def fits(*given):
         Z = np.zeros((1, 1))
         return [Learned(None, str(i), None, Z, [], 1, rows_left_out=lambda r=r: r) for i, r in enumerate(given)]
 
-    mixture, kept, _ = stacked(fits(whole[0], held, whole[2]), calibrate=True)
-    wanted, kept_of_wanted, _ = stacked(fits(*(each.some(numbers) for each in whole)), calibrate=True)
+    checked = whole[1]._replace(check=check)
+    mixture, kept, _ = stacked(fits(whole[0], checked, whole[2]), calibrate=True)
+    calibrations = [Calibration.fitted(each) for each in (whole[0], checked, whole[2])]
+    on_common = (whole[0].some(numbers), check, whole[2].some(numbers))
+    calibrated = [
+        each._replace(log_p=c.log_probabilities(each.log_p)) for each, c in zip(on_common, calibrations, strict=True)
+    ]
+    wanted, kept_of_wanted, _ = stacked(fits(*calibrated), calibrate=False)
     assert 1 in kept
     assert kept == kept_of_wanted
     assert_allclose([m.weight for m in mixture.members], [m.weight for m in wanted.members], rtol=1e-12)
+    assert [m.calibration for m in mixture.members] == [calibrations[i] for i in kept]
 
 
 @pytest.mark.parametrize("make", [two_classes, three_bands])

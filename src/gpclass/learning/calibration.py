@@ -31,6 +31,8 @@ class LeftOut(NamedTuple):
     weight: np.ndarray | None = None  # (n,) weights; None means one each
     held_out: bool = False  # whether learning has not seen these rows at all
     numbers: np.ndarray | None = None  # (n,) numbers of the training rows; None if they are all rows, or not known
+    # the same for held-out rows, which decide whether a calibration by these rows is used
+    check: LeftOut | None = None
 
     @property
     def weights(self) -> np.ndarray:
@@ -42,7 +44,7 @@ class LeftOut(NamedTuple):
         return float(np.average(values, weights=self.weight))
 
     def some(self, numbers: np.ndarray) -> LeftOut:
-        """Return those of some training rows, of rows that are all training rows."""
+        """Return the probabilities of the training rows with these numbers; here they are those of all training rows."""
         weight = None if self.weight is None else self.weight[numbers]
         return LeftOut(self.log_p[numbers], self.codes[numbers], weight, self.held_out, numbers)
 
@@ -89,13 +91,21 @@ class Calibration:
 
     @staticmethod
     def fitted(left_out: LeftOut) -> Calibration:
-        """Return the most probable calibration, given rows that were predicted without themselves."""
+        """Return the most probable calibration, given rows that were predicted without themselves.
+
+        If there are held-out rows to check it, it must predict them better than no calibration does, and the scores are
+        theirs.
+        """
         log_p, codes, weight = np.maximum(left_out.log_p, LEAST_LOG), left_out.codes, left_out.weights
         if not np.all(np.isfinite(log_p)):
             raise FloatingPointError("leave-one-out probabilities are not finite; calibrate=None does not need them")
         found = scipy.optimize.minimize(_loss, [0.0, LOGIT_NOISE[0]], (log_p, codes, weight), "BFGS", jac=True)
         made = Calibration(float(np.exp(-found.x[0])), float(expit(found.x[1])))
-        return made.scored(left_out._replace(log_p=log_p), made.log_probabilities(log_p))
+        if left_out.check is None:
+            return made.scored(left_out._replace(log_p=log_p), made.log_probabilities(log_p))
+        check = left_out.check._replace(log_p=np.maximum(left_out.check.log_p, LEAST_LOG))
+        after = check._replace(log_p=made.log_probabilities(check.log_p))
+        return made.scored(check, after.log_p) if after.score > check.score else UNCALIBRATED.scored(check, check.log_p)
 
     def scored(self, before: LeftOut, after: np.ndarray) -> Calibration:
         """Return the calibration with the scores of rows before and after it; `after` are log class probabilities (n, C)."""

@@ -157,7 +157,8 @@ def _refined(objective, learned: Learned, run: Trainer, source, seed: int) -> Le
     be good for many: if classes overlap much, they are not. So rows that the run has not seen decide. Leave-one-out
     probabilities could not: with few points they are too good, since inducing inputs follow the labels.
 
-    If few points remain, the rows that decided also calibrate the result. Rows that the user holds out stay out of it.
+    If few points remain, the rows that decided also decide whether probabilities are calibrated, and score them. Rows that
+    the user holds out stay out of the result.
     """
     learned = replace(learned, posterior=replace(learned.posterior, engine=objective.engine))
     if interrupted():
@@ -195,7 +196,7 @@ def _refined(objective, learned: Learned, run: Trainer, source, seed: int) -> Le
     if stay_out:
         rows_left_out = partial(_held_out, run, Z, fit)
     elif enough and by_few is not None:
-        rows_left_out = partial(by_few._replace, numbers=held)
+        rows_left_out = partial(_left_out_checked, fit, by_few._replace(numbers=held))
     else:
         rows_left_out = partial(left_out, fit)
     return replace(
@@ -206,6 +207,12 @@ def _refined(objective, learned: Learned, run: Trainer, source, seed: int) -> Le
         rows_left_out=rows_left_out,
         enough_points=enough,
     )
+
+
+def _left_out_checked(fit: Any, held: LeftOut) -> LeftOut | None:
+    """Return the leave-one-out probabilities of a fit, too good if few points were learned, and held-out rows."""
+    rows = left_out(fit)
+    return None if rows is None else rows._replace(check=held)
 
 
 def _with_points(objective, few: np.ndarray, count: int, source, seed: int) -> InducingInputs:

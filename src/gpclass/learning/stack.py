@@ -55,7 +55,7 @@ def stacked(fits: Sequence[Learned], calibrate: bool) -> tuple[Mixture, list[int
     Parameters
     ----------
     fits : sequence of Learned
-        The fits. If some have probabilities of held-out rows only, all are compared on these rows. Those with
+        The fits. If some need held-out rows to check their probabilities, all are compared on these rows. Those with
         probabilities of fewer rows than others, such as the result of a search that was interrupted, are dropped.
     calibrate : bool
         Whether to calibrate each of them.
@@ -69,11 +69,12 @@ def stacked(fits: Sequence[Learned], calibrate: bool) -> tuple[Mixture, list[int
     calibration : Calibration
         No change, with the leave-one-out NLPD of the stack before and after the calibration of its members.
     """
-    all_rows = _of_common_rows([_required(fit) for fit in fits])
+    given = [_required(fit) for fit in fits]
+    all_rows = _of_common_rows(given)
     most = max(len(some.codes) for some in all_rows)
     whole = [i for i, some in enumerate(all_rows) if len(some.codes) == most]
     rows = [all_rows[i] for i in whole]
-    calibrations = [Calibration.fitted(some) if calibrate else UNCALIBRATED for some in rows]
+    calibrations = [Calibration.fitted(given[i]) if calibrate else UNCALIBRATED for i in whole]
     calibrated = [c.log_probabilities(some.log_p) for c, some in zip(calibrations, rows, strict=True)]
     log_true = np.array([p[np.arange(len(some.codes)), some.codes] for p, some in zip(calibrated, rows, strict=True)])
     kept = np.arange(len(rows))
@@ -94,14 +95,13 @@ def stacked(fits: Sequence[Learned], calibrate: bool) -> tuple[Mixture, list[int
     return Mixture(tuple(members), integrated=False), [whole[i] for i in kept], told
 
 
-def _of_common_rows(all_rows: list[LeftOut]) -> list[LeftOut]:
-    """Return the probabilities of the rows that all have, if some have those of known numbers only."""
-    numbers = next((some.numbers for some in all_rows if some.numbers is not None), None)
+def _of_common_rows(given: list[LeftOut]) -> list[LeftOut]:
+    """Return the probabilities of held-out rows that all have, if some have them to check the others by."""
+    numbers = next((some.check.numbers for some in given if some.check is not None), None)
     if numbers is None:
-        return all_rows
-    n = max(len(some.codes) for some in all_rows)
-    whole = [some.numbers is None and len(some.codes) == n > np.max(numbers) for some in all_rows]
-    return [some.some(numbers) if all_of_them else some for some, all_of_them in zip(all_rows, whole, strict=True)]
+        return given
+    n = max(len(some.codes) for some in given)
+    return [some.check or (some.some(numbers) if len(some.codes) == n else some) for some in given]
 
 
 def _required(fit: Learned) -> LeftOut:
