@@ -35,6 +35,7 @@ from sklearn.preprocessing import StandardScaler
 
 from gpclass import GPClassifier, datasets
 from gpclass.assess import nlpd
+from gpclass.engines.inducing.training import INPUTS
 from gpclass.kernels import RBF
 from gpclass.learning import (
     Arrays,
@@ -561,7 +562,7 @@ def _add_curve_settings(part, seconds):
     part.add_argument("--processor", action="store_true", help="seconds of processor time, for a machine that is shared")
     part.add_argument("--rate", type=float, default=Training().learning_rate)
     part.add_argument("--inducing", type=int)
-    part.add_argument("--inputs", default=Training().inputs, choices=("k-means++", "random"))
+    part.add_argument("--inputs", default=Training().inputs, choices=INPUTS)
     part.add_argument("--per-class", action="store_true")
     part.add_argument("--ard", action="store_true")
 
