@@ -22,6 +22,7 @@ from gpclass.distributed.workers import ClusterError
 from gpclass.learning import Arrays
 from gpclass.learning.crew import CrewLost, LostRowsWarning
 from gpclass.sparse import GFITC, IVM, SVGP, ScalableEP, StochasticEP
+from gpclass.tables import TableError
 
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
@@ -225,6 +226,15 @@ def test_errors_name_the_partition_and_leave_the_model_as_it_was(client):
     with pytest.raises(ValueError, match="partition 1"):
         model.fit([(lambda x: paired(x))(x) for x in pairs])
     assert_array_equal(model.predict_proba(FRESH), before)
+
+
+def test_errors_of_predictions_come_back_from_the_workers(client):
+    frame = pd.DataFrame(X[:200], columns=["a", "b", "c"])
+    model = GPClassifier("rbf", inference="laplace", optimizer=None).fit(frame[:50], TWO[:50])
+    frame.loc[150, "b"] = np.nan
+    predicted = client.compute(model.predict(dd.from_pandas(frame, npartitions=2)))
+    with pytest.raises(TableError, match="row 150, column 'b' is empty or NA"):
+        predicted.result(timeout=30)
 
 
 def paired(x):

@@ -179,6 +179,16 @@ def test_numbers_that_are_text_in_a_frame_have_advice_for_frames(write, code):
         model.predict(frame)
 
 
+def test_errors_are_not_their_own_causes():
+    """Dask's workers follow the causes of an error to their end."""
+    model, gap = GPClassifier("rbf", optimizer=None).fit(NUMBERS, y), NUMBERS.copy()
+    gap.loc[4, "dose"] = np.nan
+    for call in (lambda: model.predict(gap), lambda: GPClassifier().fit(gap, y)):
+        with pytest.raises(TableError, match="is empty or NA") as caught:
+            call()
+        assert caught.value.__cause__ is not caught.value
+
+
 def test_text_among_numbers_of_a_frame_has_advice_for_frames():
     frame = NUMBERS.astype(object)
     frame.loc[4, "dose"] = "abc"

@@ -65,7 +65,10 @@ def about_frames() -> Iterator[None]:
     try:
         yield
     except TableError as error:
-        raise error.in_frame() from error
+        told = error.in_frame()
+        if told is error:
+            raise  # not from itself: Dask's workers follow the causes of an error to their end
+        raise told from error
 
 
 @contextmanager
