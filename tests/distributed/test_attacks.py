@@ -165,7 +165,7 @@ def test_balanced_classes_have_the_same_weight_including_that_of_the_rows():
 def test_a_place_in_a_partition_that_was_cut_is_that_in_the_whole(client):
     strange = Y.copy()
     strange[N - 3] = 7
-    with pytest.raises(ValueError, match=f"7 in partition 0, row {N - 2}$"):
+    with pytest.raises(ValueError, match=rf"7 in partition 0, row {N - 2} \(counted from 1\)$"):
         classifier(categories=[0, 1]).fit(da.from_array(X, (N, 2)), da.from_array(strange, N))
 
 

@@ -12,8 +12,9 @@ from numpy.testing import assert_array_equal
 
 from gpclass.distributed.collections import is_collection, parts_of
 from gpclass.distributed.partitions import described, fitted_encoder_of, load
+from gpclass.distributed.parts_of_files import file_parts
 from gpclass.inputs.frames import as_frame, fitted_encoder
-from gpclass.tables import TableError
+from gpclass.tables import TableEncoder, TableError, read_table
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -345,6 +346,32 @@ def test_errors_are_those_of_the_whole_table_and_name_the_partition(name, cut):
         assert f"partition {int(int(row.group(1)) >= cut)}" in message
 
 
+ODD = {name: BAD[name] for name in ("decimal commas", "mostly numbers", "infinite", "dates")}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_advice_is_that_for_the_whole_table_for_frames_and_for_files(name, tmp_path):
+    """A frame may come from no file, but files can be read in another way."""
+    frame, y, halves = pd.DataFrame({"x": ODD[name], "z": np.arange(8.0)}), np.arange(8) % 2, np.split(np.arange(8), [4])
+    with pytest.raises(TableError) as expected:
+        fitted_encoder(frame, "median")
+    with pytest.raises(TableError) as found:
+        loaded(parts_of(delayed_pairs(frame, y, halves)), "median")
+    assert [p.python for p in found.value.problems] == [p.python for p in expected.value.problems]
+    assert re.sub(r"partition \d: | of partition \d", "", str(found.value)) == str(expected.value)
+
+    for k, rows_of_file in enumerate(halves):
+        frame.assign(y=y).iloc[rows_of_file].to_csv(tmp_path / f"{k}.csv", index=False)
+    whole = pd.concat([read_table(path) for path in sorted(tmp_path.iterdir())]).drop(columns="y")
+    with pytest.raises(TableError) as expected:
+        TableEncoder(impute="median").fit(whole)
+    with pytest.raises(TableError) as found:
+        loaded(file_parts(tmp_path, "y"), "median")
+    assert [p.python for p in found.value.problems] == [p.python for p in expected.value.problems]
+    told = re.sub(rf"{re.escape(str(tmp_path))}\S*csv: | of {re.escape(str(tmp_path))}\S*csv", "", str(found.value))
+    assert told == str(expected.value)
+
+
 def test_names_are_no_categories_in_any_partitioning():
     frame = pd.DataFrame({"x": [f"name {i}" for i in range(60)]})
     for parts in ([np.arange(60)], np.split(np.arange(60), [20, 40])):
@@ -354,7 +381,7 @@ def test_names_are_no_categories_in_any_partitioning():
 
 def test_labels_of_text_files_are_numbers_only_if_written_so(tmp_path):
     """ "01" in one file and "1" in another are different classes."""
-    from gpclass.distributed.parts_of_files import file_parts, label_counts
+    from gpclass.distributed.parts_of_files import label_counts
 
     for name, labels in (("a.csv", ["1", "2"]), ("b.csv", ["01", "2"]), ("c.csv", ["True", "False"])):
         (tmp_path / name).write_text("x,y\n" + "".join(f"{k},{label}\n" for k, label in enumerate(labels)))

@@ -6,6 +6,7 @@ Dask is imported when it is needed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from operator import add
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
-from ..inputs.frames import as_frame, check_missing, encoder_for, is_frame
+from ..inputs.frames import about_frames, as_frame, check_missing, encoder_for, is_frame
 from ..learning.crew import Partition
 from ..learning.streams import declared_order
 
@@ -43,6 +44,8 @@ class Parts:
         The labels in their order, if y is an ordered categorical.
     named : bool
         Whether all names of the columns are texts.
+    of_files : bool
+        Whether the rows are read from table files. Errors then advise how to read these, otherwise how to change frames.
     """
 
     pieces: list[Any]
@@ -52,6 +55,7 @@ class Parts:
     meta: Any = None
     order: list[Any] | None = None
     named: bool = True
+    of_files: bool = False
 
 
 def are_texts(names: Iterable[Any]) -> bool:
@@ -224,8 +228,9 @@ def _numbers(frame: Any) -> np.ndarray:
 def fitted_encoder_of(parts: Parts, missing: str, compute: Compute) -> Any:
     """Return a `TableEncoder` fitted to all partitions, or None if they need no encoding.
 
-    It is the encoder that `gpclass.inputs.fitted_encoder` fits to the whole table. The partitions are computed a few times:
-    once for the types of the columns, once for their levels, and, if there are columns of numbers, a few times for medians.
+    It is the encoder that `gpclass.inputs.fitted_encoder` fits to the whole table, and its errors are the same. The
+    partitions are computed a few times: once for the types of the columns, once for their levels, and, if there are columns
+    of numbers, a few times for medians.
 
     Parameters
     ----------
@@ -243,7 +248,8 @@ def fitted_encoder_of(parts: Parts, missing: str, compute: Compute) -> Any:
     Raises
     ------
     TableError
-        If a column cannot be used. The message names the partition and the row.
+        If a column cannot be used. The message names the partition and the row. Its advice is for data frames, or for table
+        files if the partitions are read from them.
     """
     check_missing(missing)
     if parts.framed is None:
@@ -258,7 +264,10 @@ def fitted_encoder_of(parts: Parts, missing: str, compute: Compute) -> Any:
         return known[function, arguments]
 
     encoder = encoder_for(total, missing)
-    return None if encoder is None else encoder.fit_parts(total)
+    if encoder is None:
+        return None
+    with nullcontext() if parts.of_files else about_frames():
+        return encoder.fit_parts(total)
 
 
 def _is_numeric(meta: Any) -> bool:

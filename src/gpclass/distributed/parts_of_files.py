@@ -94,7 +94,7 @@ def file_parts(
             piece = FilePiece(str(path), group, parquet)
             pieces.append(_task(piece, columns, target, reading))
             names.append(piece.name)
-    return Parts(pieces, names, columns, True, meta)
+    return Parts(pieces, names, columns, True, meta, of_files=True)
 
 
 def _inputs(names: list[str], target: str, drop: list[str], path: Path) -> list[str]:
