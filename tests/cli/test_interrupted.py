@@ -122,6 +122,7 @@ def test_ctrl_c_in_a_run_on_minibatches(table, tmp_path, more):
         assert lines[-1] == f"gpclass: interrupted; the run is saved in {words[1]}, and the same command continues it"
         assert not (tmp_path / "m").exists()
         return
-    assert re.fullmatch(r"interrupted after \d+\.\d passes over the rows: .*; add --checkpoint FILE to be able to continue", lines[-1])
+    told = r"interrupted after \d+\.\d passes over the rows: .*; add --checkpoint FILE to be able to continue"
+    assert re.fullmatch(told, lines[-1])
     assert re.search(r"held-out +error .* on 500 rows", out)
     assert gpclass.load(tmp_path / "m")[-1].calibration_.held_out
