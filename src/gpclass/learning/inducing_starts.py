@@ -98,13 +98,13 @@ def cluster_centres(
         label = means.fit(scaled, sample_weight=weight).labels_
     total = np.bincount(label, weight, count)
     distance = np.linalg.norm(scaled - means.cluster_centers_[label], axis=1)
-    order = np.lexsort((distance, label))
     empty = total == 0
     if averages:
         sums = np.zeros((count, rows.shape[1]))
         np.add.at(sums, label, weight[:, None] * rows)
         centres = sums / np.where(empty, 1.0, total)[:, None]
     else:
+        order = np.lexsort((distance, label))  # the nearest row of each cluster comes first
         centres = rows[order[np.minimum(np.searchsorted(label[order], np.arange(count)), len(rows) - 1)]]
     centres[empty] = rows[np.argsort(-distance, kind="stable")[: np.count_nonzero(empty)]]
     return centres

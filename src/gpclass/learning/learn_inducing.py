@@ -216,7 +216,7 @@ def _left_out_checked(fit: Any, held: LeftOut) -> LeftOut | None:
 
 
 def _with_points(objective, few: np.ndarray, count: int, source, seed: int) -> InducingInputs:
-    """Return the design with `count` inducing points: those of training, and rows."""
+    """Return the design with `count` inducing points: those of training, and more as `inputs` says."""
     n, C = source.n_rows, objective.likelihood.n_latents
     summary = source.look((seed, 0))
     more = replace(objective.engine, n_inducing=count - few.shape[1])

@@ -63,7 +63,7 @@ class Training(Inducing):
     """
 
     search: str = "auto"
-    # Whether more inducing points, selected from the rows, are tried after training on minibatches. Hyperparameters stay. A
+    # Whether more inducing points, chosen as `inputs` says, are tried after training on minibatches. Hyperparameters stay. A
     # tenth of the rows, at most 2000, held out of training, decides whether the posterior becomes better; then the sites of
     # all rows converge with the points that were better. Rows of `held_out` decide, too, but stay out of the posterior.
     # Below 2000 rows none are held out, and points are always added. Only for rows in arrays without `validation`. True
