@@ -23,7 +23,7 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 
 from gpclass import GPClassifier, datasets
-from gpclass.sparse import ScalableEP
+from gpclass.sparse import CoupledScalableEP, ScalableEP
 from others import tables
 from scoreboard.results import commit
 
@@ -51,6 +51,7 @@ SETTINGS = {
     # where the default is an engine on all rows; stored results have up to 1000 points, without a comparison
     "refined": ScalableEP(factors="joint", batch_size=500, refine=True),
     "pairwise": ScalableEP(factors="pairwise", batch_size=500, refine=True),
+    "coupled": CoupledScalableEP(batch_size=500, refine=True),
 }
 
 

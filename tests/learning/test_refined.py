@@ -10,12 +10,14 @@ from sklearn.exceptions import ConvergenceWarning
 
 from gpclass import GPClassifier, load, save
 from gpclass.engines.inducing.training import MOST_REFINED, REFINED_WORK, WORTH_REFINING, Training
-from gpclass.learning import begin
-from gpclass.learning import learn_inducing as module
+from gpclass.kernels import Matern32
+from gpclass.learning import begin, inducing_starts, learn_inducing
+from gpclass.learning import refine as module
 from gpclass.learning.calibration import Calibration, LeftOut
 from gpclass.learning.trainer import Trainer
+from gpclass.likelihoods import MultinomialProbit
 from gpclass.progress import keeping_best
-from gpclass.sparse import ScalableEP
+from gpclass.sparse import SVGP, ScalableEP
 
 N = 240
 ENGINE = ScalableEP(factors="joint", search="minibatches", n_inducing=12, epochs=3, batch_size=60, refine=True)
@@ -90,7 +92,7 @@ def test_interruption_keeps_the_result_of_training(rows, monkeypatch):
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(module, "start_inputs", interrupt_second(module.start_inputs, interrupt))
+    monkeypatch.setattr(inducing_starts, "start_inputs", interrupt_second(inducing_starts.start_inputs, interrupt))
     with keeping_best() as interruption:
         model = GPClassifier("matern32", inference=ENGINE, random_state=0).fit(*rows)
     assert interruption.happened
@@ -130,14 +132,14 @@ def many_rows(rows, monkeypatch):
 def seen_by_judge(monkeypatch, verdict=0.0):
     """Record what the held-out rows decide on; `verdict` is added to the score of the posterior on more points."""
     seen = {}
-    held_out = module._held_out
+    held_out = module.held_out
 
     def judge(run, Z, fit):
         rows = held_out(run, Z, fit)
         seen.update(run=run, Z=Z, fit=fit, score=rows.score)
         return rows._replace(log_p=rows.log_p + verdict)
 
-    monkeypatch.setattr(module, "_held_out", judge)
+    monkeypatch.setattr(module, "held_out", judge)
     return seen
 
 
@@ -146,8 +148,8 @@ def test_held_out_rows_decide_and_the_posterior_has_all_rows(many_rows, monkeypa
     """Also if further points are not better: then the posterior on the points of training has all rows."""
     X, y = many_rows
     results = []
-    refine = module._refined
-    monkeypatch.setattr(module, "_refined", lambda *given: results.append(refine(*given)) or results[-1])
+    refine = learn_inducing.refined
+    monkeypatch.setattr(learn_inducing, "refined", lambda *given: results.append(refine(*given)) or results[-1])
     seen_by_judge(monkeypatch, verdict)
     model = GPClassifier("matern32", inference=ENGINE, random_state=0).fit(X, y)
     assert len(model.inputs_) == count
@@ -213,7 +215,7 @@ def test_weights_of_held_out_rows_count(many_rows, monkeypatch):
 
 
 def test_after_an_interruption_of_training_no_further_posterior_is_computed(many_rows, monkeypatch):
-    monkeypatch.setattr(module, "_settled", lambda *_: pytest.fail("a posterior after Ctrl-C"))
+    monkeypatch.setattr(module, "converged", lambda *_: pytest.fail("a posterior after Ctrl-C"))
     monkeypatch.setattr(Trainer, "step", interrupt_third(Trainer.step))
     with keeping_best() as interruption:
         model = GPClassifier("matern32", inference=ENGINE, random_state=0).fit(*many_rows)
@@ -236,14 +238,14 @@ def interrupt_third(function):
 
 
 def test_if_more_points_do_not_converge_those_of_training_have_all_rows(many_rows, monkeypatch):
-    settled = module._settled
+    converged = module.converged
 
-    def unfinished(objective, design, start=None):
-        fit = settled(objective, design, start)
+    def unfinished(objective, design, sites):
+        fit = converged(objective, design, sites)
         many = design.Z.shape[1] > 12 and len(objective.X) == N
         return replace(fit, status=replace(fit.status, converged=False)) if many else fit
 
-    monkeypatch.setattr(module, "_settled", unfinished)
+    monkeypatch.setattr(module, "converged", unfinished)
     seen_by_judge(monkeypatch, 9.0)
     with pytest.warns(ConvergenceWarning, match="on 48 inducing points did not converge"):
         model = GPClassifier("matern32", inference=ENGINE, random_state=0).fit(*many_rows)
@@ -251,22 +253,48 @@ def test_if_more_points_do_not_converge_those_of_training_have_all_rows(many_row
     assert model.calibration_.n_rows == N
 
 
-def test_sites_of_the_comparison_are_the_start_of_the_posterior_on_all_rows(many_rows, monkeypatch):
-    starts, settled = [], module._settled
+def test_each_posterior_starts_from_sites_of_the_one_before(many_rows, monkeypatch):
+    starts, converged = [], module.converged
 
-    def recorded(objective, design, start=None):
-        starts.append((len(objective.X), start))
-        return settled(objective, design, start)
+    def recorded(objective, design, sites):
+        starts.append((len(objective.X), sites))
+        return converged(objective, design, sites)
 
-    monkeypatch.setattr(module, "_settled", recorded)
+    monkeypatch.setattr(module, "converged", recorded)
     seen = seen_by_judge(monkeypatch, 9.0)
     X, _ = many_rows
     GPClassifier("matern32", inference=ENGINE, random_state=0).fit(*many_rows)
-    (first, nothing), (second, start) = starts
-    assert (first, nothing, second) == (N - 24, None, N)
-    held = np.isin(X, seen["run"].held[0]).all(1)
-    for part in start.row_sites.values():
+    (first, of_run), (second, of_first) = starts
+    assert (first, second) == (N - 24, N)
+    run, held = seen["run"], np.isin(X, seen["run"].held[0]).all(1)
+    for name, part in of_first.items():
+        assert_array_equal(of_run[name], run.store.sites[name])
         assert_array_equal(np.any(part.reshape(N, -1) != 0, axis=1), ~held)
+        assert_array_equal(part[~held], seen["fit"].row_sites[name])
+
+
+@pytest.mark.parametrize("engine", [ENGINE, replace(ENGINE, factors="pairwise"), SVGP(n_inducing=12)])
+def test_sites_of_any_inducing_inputs_are_a_start(rows, engine):
+    """Sweeps end at the same point, in fewer steps than from no sites."""
+    X, y = rows
+    kernel, likelihood = Matern32(1.0, 4.0), MultinomialProbit(3)
+
+    def fit(count, start=None):
+        return engine.fit(kernel(X[:count]), kernel(X, X[:count]), kernel.diag(X), y, likelihood, start)
+
+    few, many = fit(12), fit(60)
+    warm = fit(60, module.proper(few.row_sites))
+    assert_allclose(warm.log_evidence, many.log_evidence, atol=1e-4)  # of second order in the engine's tolerance, 1e-6
+    assert warm.n_iter < many.n_iter
+
+
+def test_rows_with_negative_precision_start_without_sites():
+    """Their sum may be proper with few inducing inputs only."""
+    sites = {"tau": np.array([[1.0, 2.0], [3.0, -0.1]]), "nu": np.array([[0.5, 0.6], [0.7, 0.8]])}
+    found = module.proper(sites)
+    assert_array_equal(found["tau"], [[1.0, 2.0], [0.0, 0.0]])
+    assert_array_equal(found["nu"], [[0.5, 0.6], [0.0, 0.0]])
+    assert module.proper({}) is None  # engines that keep no sites of rows start without
 
 
 def test_the_score_of_rows_left_out_is_their_weighted_mean_log_probability():

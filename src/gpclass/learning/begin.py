@@ -1,8 +1,9 @@
-"""The start of a training run on minibatches: the first pass, held-out rows, inducing inputs, or a checkpoint."""
+"""The start of a training run on minibatches: the first pass, held-out rows, inducing inputs, a checkpoint or a fit."""
 
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -24,6 +25,7 @@ from .trainer import Trainer
 MOST_VALIDATED = 5000  # largest number of rows held out for early stopping
 HELD_OUT_SHARE = 10  # at most a tenth of the rows are held out for calibration and scores
 LEAST_HELD_OUT = 200  # and at least this many, or none
+SITES_ONLY: dict[str, Any] = {"warm_up": sys.maxsize, "learn_inputs": False}  # training that updates only the sites
 
 
 def begin_training(
@@ -178,3 +180,20 @@ def train_inducing(
                 f"{checkpoints.REMEDIES}"
             )
     return trainer.run(source, checkpoint=checkpoint, verbose=verbose, overwrite=resume == "never")
+
+
+def run_for_later_rows(objective, source, fit, Z: np.ndarray, seed: int, changes: dict | None = None) -> Trainer | None:
+    """Return a minibatch run that starts from a converged fit, for rows added later; None without minibatches.
+
+    `changes` are those of the settings of training.
+    """
+    if not objective.engine.minibatches:
+        return None
+    engine = replace(objective.engine, **(changes or {}), validation=0.0, held_out=0)
+    labels = objective.likelihood.class_targets
+    settings = {"random_state": seed, "Z": Z, "labels": labels, "hashed": False}
+    trainer, _ = begin_training(source, objective.kernel, objective.likelihood, engine, **settings)
+    trainer.state = fit.minibatch_state
+    if trainer.sites:
+        trainer.store = SiteStore({name: part.copy() for name, part in fit.row_sites.items()})
+    return trainer

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import sklearn
 from threadpoolctl import threadpool_limits
@@ -9,9 +11,25 @@ from threadpoolctl import threadpool_limits
 from ..engines.inducing.training import Inducing
 from ..kernels import Kernel
 from ..numerics.columns import Units
-from .streams import Summary
+from .inducing import InducingInputs
+from .objective import Objective
+from .streams import Source, Summary
 
 CLUSTER_ITERATIONS = 30  # largest number of iterations of k-means; more do not improve the fits
+
+
+def start_design(
+    objective: Objective, source: Source, seed: int, moving: bool, draw: int | Sequence[int] | None = None
+) -> InducingInputs:
+    """Return the design with inducing inputs selected from the rows of a source, as the engine of the objective says.
+
+    `moving` is whether they are parameters, `draw` the seed of the selection if it is not that of the rows' sample.
+    """
+    summary = source.look((seed, 0))
+    rng = np.random.default_rng(seed if draw is None else draw)
+    n_latents = objective.likelihood.n_latents
+    Z = start_inputs(summary, objective.engine, source.n_rows, n_latents, rng, objective.kernel)
+    return InducingInputs(Z, summary.units.spread, moving)
 
 
 def start_inputs(

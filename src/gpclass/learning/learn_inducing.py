@@ -3,32 +3,23 @@
 from __future__ import annotations
 
 import os
-import sys
-import warnings
-from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
-from ..callers import outside
-from ..engines.inducing.engine import without_warnings
-from ..engines.observations import targets_at
-from ..progress import interrupted, phase, stops_here
+from ..progress import phase
 from ..sparse import InducingFit
 from . import checkpoint as checkpoints
-from .begin import begin_training, held_rows, train_inducing
-from .calibration import LeftOut
+from .begin import SITES_ONLY, run_for_later_rows, train_inducing
 from .held_rows import left_out_of_run
-from .inducing import InducingInputs, maximise_low_rank, shared_inputs
-from .inducing_starts import start_inputs
+from .inducing import maximise_low_rank, shared_inputs
+from .inducing_starts import start_design
 from .learned import Learned
 from .members import left_out
 from .parallel import until_interrupted
-from .site_store import SiteStore
+from .refine import JUDGING_ROWS, is_refined, refined
 from .streams import Arrays
 from .trainer import Trainer
 
@@ -36,9 +27,6 @@ SETTLED_SIZE = 1 << 26  # size of K_fu up to which all rows are used at once if 
 SETTLED_VALUES = 2000  # rows times latent functions up to which sites converge at each evaluation, by default
 LEAST_SAMPLE = 400  # smallest sample of rows used to compare the terms of a sum of kernels before minibatch training
 ROWS_PER_POINT = 3  # rows of this sample per inducing point, at least
-JUDGING_ROWS = 2000  # largest number of rows that decide between posteriors, see `_refined`
-REFINED_TOL, REFINED_SWEEPS = 1e-3, 100  # tolerance and largest number of sweeps after training, see `_refined`
-SITES_ONLY: dict[str, Any] = {"warm_up": sys.maxsize, "learn_inputs": False}  # training that updates only the sites
 
 
 def learn_inducing(objective, starts, max_iter, stream, seed) -> Learned:
@@ -52,12 +40,11 @@ def learn_inducing(objective, starts, max_iter, stream, seed) -> Learned:
         if crew is not None:
             from .crew.learn_settled import learn_settled  # only for rows in several processes
 
-            summary, C = source.look((seed, 0)), objective.likelihood.n_latents
-            Z = start_inputs(summary, engine, crew.n_rows, C, np.random.default_rng(seed), objective.kernel)
-            return learn_settled(crew, objective, labels, Z, summary.units.spread, starts, max_iter, seed)
+            design = start_design(objective, source, seed, False)
+            return learn_settled(crew, objective, labels, design.Z, design.unit, starts, max_iter, seed)
         return _all_at_once(objective, starts, max_iter, source, seed)
     engine = _for_all_processes(engine, source)
-    refines = _refines(engine, source.n_rows, objective.likelihood.n_latents) and stream is None
+    refines = stream is None and is_refined(engine, source.n_rows, objective.likelihood.n_latents)
     if refines and not engine.held_out:
         engine = replace(engine, held_out=JUDGING_ROWS)
     if not starts:
@@ -77,7 +64,7 @@ def learn_inducing(objective, starts, max_iter, stream, seed) -> Learned:
     best = max(runs, key=lambda run: np.nan_to_num(run.log_evidence, nan=-np.inf))
     slopes = best.adam.m[: objective.n_hyper] if starts else None
     learned = replace(trained(best), slopes=slopes, rows_left_out=lambda: left_out_of_run(best, source))
-    return _refined(objective, learned, best, source, seed) if refines else learned
+    return refined(objective, learned, best, source, seed) if refines else learned
 
 
 def _for_all_processes(engine, source):
@@ -115,11 +102,7 @@ def _promising(objective, start, max_iter, seed):
 
 def _low_rank(objective, source, seed, moving):
     """Return the objective with converged sites, with inducing inputs selected from all rows."""
-    engine, likelihood = objective.engine, objective.likelihood
-    summary = source.look((seed, 0))
-    rng = np.random.default_rng(seed)
-    Z = start_inputs(summary, engine, source.n_rows, likelihood.n_latents, rng, objective.kernel)
-    return replace(objective, X=np.asarray(objective.X, float), design=InducingInputs(Z, summary.units.spread, moving))
+    return replace(objective, X=np.asarray(objective.X, float), design=start_design(objective, source, seed, moving))
 
 
 def _settles(objective, n: int, learning: bool) -> bool:
@@ -144,127 +127,6 @@ def _numbered(engine, number):
     return replace(engine, checkpoint=f"{os.fspath(engine.checkpoint)}.{number}", resume=resume)
 
 
-def _refines(engine, n: int, n_latents: int) -> bool:
-    """Return whether a posterior on more inducing points is tried after training. Rows of `validation` chose the run."""
-    return bool(engine.refine) and engine.refined_count(n, n_latents) > engine.count(n) and not engine.validation
-
-
-def _refined(objective, learned: Learned, run: Trainer, source, seed: int) -> Learned:
-    """Return the result with further inducing points if they are better, and with sites of all rows that have converged.
-
-    Minibatches learn hyperparameters with few points, whose number then limits how well the posterior is represented. With
-    fixed hyperparameters many more can be used in the same time. But hyperparameters that are best for few points need not
-    be good for many: if classes overlap much, they are not. So rows that the run has not seen decide. Leave-one-out
-    probabilities could not: with few points they are too good, since inducing inputs follow the labels.
-
-    If few points remain, the rows that decided also decide whether probabilities are calibrated, and score them. Rows that
-    the user holds out stay out of the result.
-    """
-    learned = replace(learned, posterior=replace(learned.posterior, engine=objective.engine))
-    if interrupted():
-        return learned
-    there = replace(objective, engine=run.engine, kernel=learned.kernel, likelihood=learned.likelihood)
-    few, held = run.model().Z, held_rows(run.engine, source.n_rows, run.seed)
-    stay_out = len(held) > 0 and objective.engine.held_out > 0
-    rest = np.setdiff1d(np.arange(source.n_rows), held)
-    count = min(run.engine.refined_count(source.n_rows, objective.likelihood.n_latents), len(rest))
-    if count <= few.shape[1]:
-        return learned
-    tried, by_few, enough = None, None, False
-    found: tuple[Any, np.ndarray] | None
-    try:
-        with phase("more inducing points"):
-            design = _with_points(there, few, count, source, seed)
-            if len(held):
-                tried = _settled(replace(there, X=there.X[rest], y=targets_at(there.y, rest)), design)
-                by_few = left_out_of_run(run, source)
-                enough = not (tried.converged and _held_out(run, design.Z, tried).score > by_few.score)
-            if stay_out:
-                found = None if enough else (tried, design.Z)
-                source, _ = source.without(held, (run.seed, 0))
-            else:
-                designs = [replace(design, Z=Z) for Z in ([few] if enough else [design.Z, few])]
-                found = _first_to_converge(there, designs, tried and _for_all_rows(tried, rest, source.n_rows))
-    except KeyboardInterrupt:
-        if not stops_here("the training on minibatches"):
-            raise
-        return learned
-    if found is None:
-        return replace(learned, enough_points=enough)
-    fit, Z = found
-    rows_left_out: Callable[[], LeftOut | None]
-    if stay_out:
-        rows_left_out = partial(_held_out, run, Z, fit)
-    elif enough and by_few is not None:
-        rows_left_out = partial(_left_out_checked, fit, by_few._replace(numbers=held))
-    else:
-        rows_left_out = partial(left_out, fit)
-    return replace(
-        learned,
-        posterior=replace(fit.without_rows(), engine=objective.engine),
-        inputs=shared_inputs(Z),
-        trainer=_run_for_later_rows(there, source, fit, Z, seed),
-        rows_left_out=rows_left_out,
-        enough_points=enough,
-    )
-
-
-def _left_out_checked(fit: Any, held: LeftOut) -> LeftOut | None:
-    """Return the leave-one-out probabilities of a fit, too good if few points were learned, and held-out rows."""
-    rows = left_out(fit)
-    return None if rows is None else rows._replace(check=held)
-
-
-def _with_points(objective, few: np.ndarray, count: int, source, seed: int) -> InducingInputs:
-    """Return the design with `count` inducing points: those of training, and more as `inputs` says."""
-    n, C = source.n_rows, objective.likelihood.n_latents
-    summary = source.look((seed, 0))
-    more = replace(objective.engine, n_inducing=count - few.shape[1])
-    further = start_inputs(summary, more, n, C, np.random.default_rng([seed, 1]), objective.kernel)
-    return InducingInputs(np.concatenate([few, further], axis=1), summary.units.spread, False)
-
-
-def _first_to_converge(objective, designs: list[InducingInputs], start: Any) -> tuple[Any, np.ndarray] | None:
-    """Return the fit to all rows with the first design whose sweeps converge, and its inducing inputs; None after Ctrl-C."""
-    for design in designs:
-        if interrupted():
-            return None
-        fit = _settled(objective, design, start)
-        if fit.converged:
-            return fit, design.Z
-        warnings.warn(
-            f"the posterior on {design.Z.shape[1]} inducing points did not converge in {fit.n_iter} sweeps, and is not used",
-            ConvergenceWarning,
-            stacklevel=outside(),
-        )
-    return None
-
-
-def _for_all_rows(fit: Any, rows: np.ndarray, n: int) -> Any:
-    """Return a fit to some of n rows as the start of one to all of them."""
-    sites = fit.engine.row_sites(n, fit.likelihood)
-    for name, part in fit.row_sites.items():
-        sites[name][rows] = part
-    return replace(fit, data=replace(fit.data, sites=sites))
-
-
-def _held_out(run: Trainer, Z: np.ndarray, fit: Any) -> LeftOut:
-    """Return the class probabilities of the held-out rows of a run, by a fit with other inducing inputs."""
-    assert run.held is not None, "rows were held out"
-    X, place = run.held
-    model = replace(run.model(), Z=Z, posterior=fit.posterior)
-    return LeftOut(model.log_class_probabilities(X), place, run.held_weight, held_out=True)
-
-
-def _settled(objective, design: InducingInputs, start: Any = None) -> Any:
-    """Return the fit with this design, after loosely converged sweeps over all rows from the sites of `start`, if given."""
-    engine = objective.engine
-    loose = replace(engine, tol=max(engine.tol, REFINED_TOL), max_iter=min(engine.max_iter, REFINED_SWEEPS))
-    low_rank = replace(objective, engine=loose, X=np.asarray(objective.X, float), design=design)
-    with without_warnings():
-        return low_rank.fit(objective.theta, start).fit
-
-
 def trained(trainer: Trainer) -> Learned:
     """Return the current result of a minibatch run."""
     model = trainer.model()
@@ -281,7 +143,7 @@ def _all_at_once(objective, starts, max_iter, source, seed):
     if not starts:
         found, Z = low_rank.fit(objective.theta), low_rank.design.Z
         kept = found.fit.without_rows()
-        run = _run_for_later_rows(objective, source, found.fit, Z, seed, SITES_ONLY)
+        run = run_for_later_rows(objective, source, found.fit, Z, seed, SITES_ONLY)
         rows = partial(left_out, found.fit)
         return Learned(kept, found.kernel, likelihood, shared_inputs(Z), [], 1, trainer=run, rows_left_out=rows)
     model, search = maximise_low_rank(low_rank, max_iter, starts)
@@ -296,22 +158,8 @@ def _all_at_once(objective, starts, max_iter, source, seed):
         shared_inputs(model.Z),
         search.history,
         max(1, search.n_iter),
-        trainer=_run_for_later_rows(there, source, found.fit, model.Z, seed),
+        trainer=run_for_later_rows(there, source, found.fit, model.Z, seed),
         rows_left_out=partial(left_out, found.fit),
         problem=search.problem,
         slopes=found.gradient[: objective.n_hyper],
     )
-
-
-def _run_for_later_rows(objective, source, fit, Z, seed, changes=None):
-    """Return a minibatch run that starts from a converged fit, for rows added later; None without minibatches."""
-    if not objective.engine.minibatches:
-        return None
-    engine = replace(objective.engine, **(changes or {}), validation=0.0, held_out=0)
-    labels = objective.likelihood.class_targets
-    settings = {"random_state": seed, "Z": Z, "labels": labels, "hashed": False}
-    trainer, _ = begin_training(source, objective.kernel, objective.likelihood, engine, **settings)
-    trainer.state = fit.minibatch_state
-    if trainer.sites:
-        trainer.store = SiteStore({name: part.copy() for name, part in fit.row_sites.items()})
-    return trainer

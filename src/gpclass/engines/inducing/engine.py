@@ -83,9 +83,10 @@ class LowRankEngine(Engine):
         return 0.0  # the cost is linear in the rows: there are never too many
 
     def fit(self, K_uu, K_fu, k_diag, y, likelihood, start: Any = None) -> InducingFit:
-        """Fit the posterior at fixed hyperparameters, starting from the sites of `start`, an earlier fit, if given.
+        """Fit the posterior at fixed hyperparameters.
 
-        K_uu (M, M), K_fu (n, M) and k_diag (n,) are shared by all classes, or have a leading axis of classes.
+        K_uu (M, M), K_fu (n, M) and k_diag (n,) are shared by all classes, or have a leading axis of classes. `start` is an
+        earlier fit, or its `row_sites`.
         """
         starter = self.starter(likelihood) if start is None else None
         if starter is not None:

@@ -275,14 +275,15 @@ def sweep_to_convergence(engine, K_uu, K_fu, k_diag, y, likelihood, start) -> In
     return InducingFit(engine, q, data.given, likelihood, replace(status, advice=""), log_evidence, len(data.y), kept)
 
 
-def start_row_sites(engine: Any, likelihood: Any, n: int, start: Any) -> RowSites:
-    """Return the sites of an earlier fit, or the engine's initial sites if there is none."""
+def start_row_sites(engine: Any, likelihood: Any, n: int, start: InducingFit | RowSites | None) -> RowSites:
+    """Return the sites to start from: given ones, or those of an earlier fit, or the engine's initial sites."""
     sites = engine.row_sites(n, likelihood)
     if start is None:
         return sites
-    if not isinstance(start, InducingFit) or not same_form(start.row_sites, sites):
-        raise TypeError(f"start must be an earlier fit of {type(engine).__name__} to as many rows and classes")
-    return start.row_sites
+    given = start.row_sites if isinstance(start, InducingFit) else start
+    if not isinstance(given, dict) or not same_form(given, sites):
+        raise TypeError(f"start must be an earlier fit of {type(engine).__name__} to as many rows and classes, or its sites")
+    return given
 
 
 def same_form(sites: RowSites, others: RowSites) -> bool:
