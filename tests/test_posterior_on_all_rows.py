@@ -11,13 +11,13 @@ from sklearn.exceptions import ConvergenceWarning
 
 from gpclass import GPClassifier, choose, load, save
 from gpclass.fitting import arrays, problem, search
-from gpclass.inference import EP
+from gpclass.inference import EP, NestedEP, VariationalMNL
 from gpclass.kernels import RBF
-from gpclass.learning import Objective, begin, learn_inducing
+from gpclass.learning import Objective, begin, learn_inducing, objective
 from gpclass.learning.calibration import LeftOut
 from gpclass.likelihoods import NullCategory
 from gpclass.progress import keeping_best
-from gpclass.sparse import ScalableEP
+from gpclass.sparse import SVGP, ScalableEP
 
 ROWS = 90
 
@@ -26,7 +26,7 @@ ROWS = 90
 def few_rows_are_many(monkeypatch):
     """Numbers of rows between 50 and 100 are those of a posterior without a search."""
     monkeypatch.setattr(choose, "LARGEST_SIZE", 50)
-    monkeypatch.setattr(choose, "MOST_POSTERIOR_ROWS", 100)
+    monkeypatch.setattr(choose, "MOST_POSTERIOR_SIZE", 100)
 
 
 @pytest.fixture(scope="module")
@@ -53,22 +53,73 @@ def test_numbers_of_rows(n, posterior, learner):
     assert type(choose.engine_for(likelihood, n)) is learner
 
 
-def test_several_classes_have_inducing_points_at_once():
+@pytest.mark.parametrize(
+    ("n", "posterior", "learner"), [(31, NestedEP, NestedEP), (32, NestedEP, ScalableEP), (63, ScalableEP, ScalableEP)]
+)
+def test_numbers_of_rows_with_three_classes(n, posterior, learner):
+    """A sweep costs four factorisations: 50 and 100 rows of one latent function are 50/4^(1/3) = 31.5 and 63 here."""
     likelihood = choose.as_likelihood("multinomial-probit", 3)
-    assert type(choose.engine_for(likelihood, 60, posterior_only=True)) is ScalableEP
+    assert type(choose.engine_for(likelihood, n, posterior_only=True)) is posterior
+    assert type(choose.engine_for(likelihood, n)) is learner
+
+
+def test_engines_whose_sweeps_cost_more_need_too_long_for_all_rows():
+    """Variational MNL factorises matrices of n (C - 1) rows."""
+    likelihood = choose.as_likelihood("softmax", 3)
+    assert type(choose.engine_for(likelihood, 25, posterior_only=True)) is VariationalMNL
+    assert type(choose.engine_for(likelihood, 26, posterior_only=True)) is SVGP
 
 
 def test_the_posterior_on_all_rows_is_that_of_ep_at_the_learned_hyperparameters(data, monkeypatch):
     prefer(monkeypatch, "all rows")
     X, y = data
     model = fitted(X, y)
-    again = GPClassifier(model.kernel_, model.likelihood_, "ep", optimizer=None).fit(X[:ROWS], y[:ROWS])
-    assert type(model.inference_) is EP
+    again = GPClassifier(model.kernel_, model.likelihood_, model.inference_, optimizer=None).fit(X[:ROWS], y[:ROWS])
+    assert model.inference_ == EP(tol=search.POSTERIOR_TOL)
     assert model.inputs_.shape == (ROWS, 2)
     assert len(model.history_) > 1
     assert_allclose(model.log_evidence_, again.log_evidence_, rtol=1e-10)
     assert_array_equal(model.predict_proba(X), again.predict_proba(X))
     assert_array_equal(model.loo(), again.loo())
+
+
+@pytest.mark.parametrize("coarse", [False, True])
+def test_sweeps_in_single_precision_come_first(data, monkeypatch, coarse):
+    """The result is that of double precision; a matrix that float32 rounds too much has no others."""
+    prefer(monkeypatch, "all rows")
+    X, y = data
+    expected = fitted(X, y)
+    monkeypatch.setattr(objective, "SINGLE_SIZE", 0)
+    if coarse:
+        monkeypatch.setattr(objective, "SINGLE_ROUNDING", 0.0)
+    fits = []
+    fit = EP.fit
+
+    def recorded(engine, *given, **settings):
+        found = fit(engine, *given, **settings)
+        fits.append((found.posterior.dtype, found.n_iter))
+        return found
+
+    monkeypatch.setattr(EP, "fit", recorded)
+    monkeypatch.setattr(search, "learner_of", lambda *_: ScalableEP(factors="joint"))
+    model = fitted(X, y)
+    assert_allclose(model.predict_proba(X), expected.predict_proba(X), atol=1e-4)  # POSTERIOR_TOL standard deviations
+    assert [dtype for dtype, _ in fits] == [np.float32, np.float64]
+    assert model.posterior_.posterior.dtype == np.float64
+    assert (fits[1][1] < fits[0][1]) == (not coarse)
+
+
+def test_the_posterior_on_all_rows_of_several_classes_is_that_of_nested_ep(data, monkeypatch):
+    prefer(monkeypatch, "all rows")
+    X = data[0]
+    y = np.array(["a", "b", "c"])[np.digitize(X[:, 0] * X[:, 1], [-0.5, 0.5])]
+    n = 60
+    model = GPClassifier("rbf", random_state=0).fit(X[:n], y[:n])
+    again = GPClassifier(model.kernel_, model.likelihood_, "nested-ep", optimizer=None).fit(X[:n], y[:n])
+    assert model.inference_ == NestedEP(tol=search.POSTERIOR_TOL)
+    # moves of 1e-4 posterior standard deviations; the evidence is stationary in the sites
+    assert_allclose(model.predict_proba(X), again.predict_proba(X), atol=1e-4)
+    assert_allclose(model.log_evidence_, again.log_evidence_, atol=1e-5)
 
 
 def test_inducing_points_are_kept_if_they_are_better(data, monkeypatch):
@@ -197,7 +248,7 @@ def test_model_files(data, monkeypatch, tmp_path):
 
 
 def test_too_little_memory_for_all_rows(data, monkeypatch):
-    monkeypatch.setattr(arrays, "fits_in_memory", lambda n: n < ROWS)
+    monkeypatch.setattr(arrays, "fits_in_memory", lambda n, n_latents: n < ROWS)
     assert type(fitted(*data).inference_) is ScalableEP
 
 

@@ -19,9 +19,9 @@ from .sparse import SVGP, ScalableEP
 from .spelling import did_you_mean
 
 LARGEST_SIZE = 4000  # largest `Engine.size` of a problem for which "auto" learns hyperparameters with an engine
-# With one latent function: largest number of rows for which "auto" computes the posterior on all rows too, with
-# hyperparameters that an engine on inducing points has learned (`benchmarks/many_rows.py`)
-MOST_POSTERIOR_ROWS = 7000
+# Largest `Engine.size` for which "auto" computes the posterior on all rows too, with hyperparameters that an engine on
+# inducing points has learned. That takes a few minutes of one core (`benchmarks/many_rows.py`)
+MOST_POSTERIOR_SIZE = 8500
 CROWDED = 1.25  # rows for each different input above which "auto" prefers engines whose cost does not grow with them
 CROWDED_SIZE = 600  # largest `Engine.size` of such problems for engines that cost more than a factorisation per class
 # Engines that "auto" tries first, in this order. With many rows joint factors give better probabilities than pairwise ones,
@@ -152,12 +152,14 @@ def engine_for(
     Engine
     """
     n_places = n_rows if n_places is None else n_places
-    once = posterior_only and likelihood.n_latents == 1
 
     def fits(engine):
         count = n_places if engine.weights == "places" else n_rows
+        if is_searchable(engine, count, likelihood.n_latents):
+            return True
         # the engine that learns needs a row for each observation
-        return is_searchable(engine, count, likelihood.n_latents) or (once and engine.size(n_rows, 1) <= MOST_POSTERIOR_ROWS)
+        size, usual = engine.size(n_rows, likelihood.n_latents), _usual_size(engine, n_rows, likelihood)
+        return posterior_only and size <= min(MOST_POSTERIOR_SIZE, usual)
 
     able = [engine for engine in AUTO if engine.serves(likelihood) and fits(engine)]
     able = able or [engine for engine in (cls() for cls in registered("engine").values()) if engine.serves(likelihood)]
@@ -185,8 +187,13 @@ def is_crowded(n_rows: int, n_places: int) -> bool:
 
 def _quick(engine, n_places, likelihood):
     """Return whether an engine is quick enough for data with mixed labels, for which cheap ones are accurate too."""
-    usual = Engine.size(engine, n_places, likelihood.n_latents)  # one factorisation for each class, and one more
+    usual = _usual_size(engine, n_places, likelihood)
     return engine.size(n_places, likelihood.n_latents) <= max(CROWDED_SIZE, usual)
+
+
+def _usual_size(engine, n_rows, likelihood):
+    """Return the size of an engine that costs one factorisation, or with several classes one for each and one more."""
+    return Engine.size(engine, n_rows, likelihood.n_latents)
 
 
 def _rank(engine, likelihood):

@@ -66,10 +66,11 @@ class GPClassifier(Answers, Decisions, ClassifierMixin, GPEstimator):
 
         "auto" is EP for two classes and nested EP for more. With softmax it is variational MNL. With robust-max, and with
         label noise in multinomial probit, it is quadrature EP with independent classes. Above a few thousand rows it is
-        scalable EP, and with softmax, above 4000 / (n_classes - 1) rows, SVGP. From 4000 to 7000 rows with probit, logit or
-        ordinal, scalable EP learns the hyperparameters. If more inducing points are better than few, EP's posterior on all
-        rows is computed too, and kept if its leave-one-out probabilities are better; not with `kernel="auto"`, nor with
-        `calibrate="held-out"`. With one-against-rest it is scalable EP for any number of rows.
+        scalable EP, and with softmax, above 4000 / (n_classes - 1) rows, SVGP. From 4000 to 8500 rows of two classes or of
+        ordered ones, and from 2100 to 4400 rows of six classes, scalable EP learns the hyperparameters. If more inducing
+        points are better than few, the posterior of EP or nested EP on all rows is computed too, and kept if its
+        leave-one-out probabilities are better; not with `kernel="auto"`, nor with `calibrate="held-out"`. With
+        one-against-rest it is scalable EP for any number of rows.
 
         "laplace", "nested-ep" and all names after it support any number of classes; the others support two, or any number
         of ordered categories (except "vb" and "lr"). "ivm" and

@@ -135,7 +135,8 @@ def _allows_posterior_only(model: Any, data: TrainingRows) -> bool:
     out, and engines on inducing points, which would learn, do not support rows without a label.
     """
     one = model.hyper == "mode" and not is_auto(model.kernel) and model.calibrate != "held-out"
-    return one and bool(np.all(data.codes < len(model.classes_))) and fits_in_memory(len(data.codes))
+    n, n_latents = len(data.codes), n_latents_of(model.likelihood, len(model.classes_))
+    return one and bool(np.all(data.codes < len(model.classes_))) and fits_in_memory(n, n_latents)
 
 
 def _fit_kernel(model: Any, data: TrainingRows, engine: Engine, rng, starts: list[Start]) -> Learned:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -16,10 +17,12 @@ from sklearn.exceptions import ConvergenceWarning
 from ..callers import outside
 from ..engines import Engine
 from ..learning import Calibration, Learned, LeftOut, Mixture, Objective, column_spread, learn, random_start
-from ..learning.objective import FAILURES
+from ..learning.objective import FAILURES, TooCoarse
 from ..learning.scan import scanned
 from ..progress import interrupted, phase, stops_here
 from .problem import continues, learner_of
+
+POSTERIOR_TOL = 1e-4  # engine tolerance of a posterior on all rows: probabilities need no more, and each sweep takes long
 
 
 def search(
@@ -107,11 +110,20 @@ def _at_mode(
 
 
 def _on_all_rows(objective: Objective, learned: Learned) -> Learned:
-    """Return the result with the posterior of the objective's engine, at the hyperparameters learned on inducing points."""
+    """Return the result with the posterior of the objective's engine, at the hyperparameters learned on inducing points.
+
+    If the engine can and its rounding allows it, sweeps in single precision come first; those in double precision then only
+    confirm their end.
+    """
+    engine, first = objective.engine.loosened(POSTERIOR_TOL), None
+    there = replace(objective, engine=engine)
     with phase("posterior on all rows"):
-        posterior = objective.fit(learned.theta).fit
+        if there.offers_single:
+            with suppress(TooCoarse):
+                first = there.fit_in_single(learned.theta, tol=POSTERIOR_TOL).fit.scalar_sites
+        posterior = there.fit(learned.theta, first).fit
     return replace(
-        learned, posterior=posterior, inputs=objective.X, rows=None, trainer=None, rows_left_out=None, engine=None
+        learned, posterior=posterior, inputs=objective.X, rows=None, trainer=None, rows_left_out=None, engine=engine
     )
 
 

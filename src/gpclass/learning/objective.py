@@ -285,6 +285,18 @@ class Objective:
     def evaluate_in_single(self, theta: np.ndarray, start: Any = None, tol: float = SEARCH_TOL) -> Evaluation:
         """Return value and gradient at θ with factorisations in single precision, for the first part of a search.
 
+        Raises TooCoarse as `fit_in_single` does.
+        """
+        self._check_prior(theta)
+        found = self.fit_in_single(theta, start, tol)
+        try:
+            return self.with_gradient(found)
+        except (np.linalg.LinAlgError, FloatingPointError) as error:
+            raise self._too_coarse(theta, str(error)) from error
+
+    def fit_in_single(self, theta: np.ndarray, start: Any = None, tol: float = SEARCH_TOL) -> Evaluation:
+        """Return the posterior at θ with factorisations in single precision, without a gradient.
+
         Sweeps converge to `tol` or to the rounding of float32 (`rounding` of posteriors).
 
         Raises
@@ -292,19 +304,21 @@ class Objective:
         TooCoarse
             If that rounding is too large, or sweeps do not converge.
         """
-        self._check_prior(theta)
         engine = replace(self.engine, max_iter=min(self.engine.max_iter, SINGLE_SWEEPS))
         try:
             with single_precision():
                 found = replace(self, engine=engine).fit(theta, start, tol)
             rounding = found.fit.posterior.rounding
             if found.fit.converged and rounding <= SINGLE_ROUNDING:
-                return replace(self.with_gradient(found), single=True)
+                return replace(found, single=True)
             coarse = rounding > SINGLE_ROUNDING
             reason = f"it rounds by {rounding:.0e} standard deviations" if coarse else "sweeps do not converge"
         except (np.linalg.LinAlgError, FloatingPointError) as error:
             reason = str(error)
-        raise TooCoarse(f"float32 is too coarse at {self._describe(theta)}: {reason}")
+        raise self._too_coarse(theta, reason)
+
+    def _too_coarse(self, theta: np.ndarray, reason: str) -> TooCoarse:
+        return TooCoarse(f"float32 is too coarse at {self._describe(theta)}: {reason}")
 
     def with_gradient(self, found: Evaluation) -> Evaluation:
         """Return the evaluation with its gradient."""
