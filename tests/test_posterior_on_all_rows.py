@@ -103,7 +103,7 @@ def test_sweeps_in_single_precision_come_first(data, monkeypatch, coarse):
     monkeypatch.setattr(EP, "fit", recorded)
     monkeypatch.setattr(search, "learner_of", lambda *_: ScalableEP(factors="joint"))
     model = fitted(X, y)
-    assert_allclose(model.predict_proba(X), expected.predict_proba(X), atol=1e-4)  # POSTERIOR_TOL standard deviations
+    assert_allclose(model.predict_proba(X), expected.predict_proba(X), atol=1e-3)  # POSTERIOR_TOL standard deviations
     assert [dtype for dtype, _ in fits] == [np.float32, np.float64]
     assert model.posterior_.posterior.dtype == np.float64
     assert (fits[1][1] < fits[0][1]) == (not coarse)
@@ -117,9 +117,9 @@ def test_the_posterior_on_all_rows_of_several_classes_is_that_of_nested_ep(data,
     model = GPClassifier("rbf", random_state=0).fit(X[:n], y[:n])
     again = GPClassifier(model.kernel_, model.likelihood_, "nested-ep", optimizer=None).fit(X[:n], y[:n])
     assert model.inference_ == NestedEP(tol=search.POSTERIOR_TOL)
-    # moves of 1e-4 posterior standard deviations; the evidence is stationary in the sites
-    assert_allclose(model.predict_proba(X), again.predict_proba(X), atol=1e-4)
-    assert_allclose(model.log_evidence_, again.log_evidence_, atol=1e-5)
+    # moves of 1e-3 posterior standard deviations; the evidence is stationary in the sites
+    assert_allclose(model.predict_proba(X), again.predict_proba(X), atol=1e-3)
+    assert_allclose(model.log_evidence_, again.log_evidence_, atol=1e-4)
 
 
 def test_inducing_points_are_kept_if_they_are_better(data, monkeypatch):

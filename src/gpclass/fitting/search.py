@@ -22,7 +22,7 @@ from ..learning.scan import scanned
 from ..progress import interrupted, phase, stops_here
 from .problem import continues, learner_of
 
-POSTERIOR_TOL = 1e-4  # engine tolerance of a posterior on all rows: probabilities need no more, and each sweep takes long
+POSTERIOR_TOL = 1e-3  # engine tolerance of a posterior on all rows: probabilities need no more, and each sweep takes long
 
 
 def search(
