@@ -1,5 +1,7 @@
 """Posteriors with factors of float32 against those of float64."""
 
+import gc
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -7,6 +9,8 @@ from numpy.testing import assert_allclose
 from gpclass.gaussian import ContrastPosterior, FullPosterior, Sites
 from gpclass.gaussian.coupled_system import CoupledSystem
 from gpclass.gaussian.dominant import Dominant, dominant_direction
+from gpclass.inference import EP, IndependentEP, Laplace, NestedEP
+from gpclass.likelihoods import MultinomialProbit, Probit, Softmax
 from gpclass.numerics import single_precision
 
 EPS = np.finfo(np.float32).eps
@@ -104,8 +108,43 @@ def test_the_dominant_direction_is_exact_whatever_the_rounding():
     coarse = np.linalg.inv(A) + 1e-4 * np.diag(rng.normal(size=80))
     u = dominant_direction(K)
     assert_allclose(abs(u @ np.linalg.eigh(K)[1][:, -1]), 1.0, atol=1e-6)
-    exact = Dominant(u[:, None], root, lambda X: A @ X, lambda X: coarse @ X)
-    assert_allclose(exact.times_inverse(root * u[:, None]), np.linalg.solve(A, root * u[:, None]), atol=1e-9)
+
+    def rounded(X):
+        return coarse @ X
+
+    exact = Dominant(u[:, None], root, lambda X: A @ X, rounded)
+    assert_allclose(exact.times_inverse(root * u[:, None], rounded), np.linalg.solve(A, root * u[:, None]), atol=1e-9)
     x = rng.normal(size=(80, 1))
     wanted = (root * u[:, None]).T @ np.linalg.solve(A, x)
-    assert_allclose((root * u[:, None]).T @ exact.times_inverse(x), wanted, atol=1e-8)
+    assert_allclose((root * u[:, None]).T @ exact.times_inverse(x, rounded), wanted, atol=1e-8)
+
+
+def posteriors_in_memory():
+    """Return all objects that may hold matrices of a posterior."""
+    ours = [thing for thing in gc.get_objects() if str(type(thing).__module__).startswith("gpclass.gaussian")]
+    return [thing for thing in ours if not isinstance(thing, Sites)]
+
+
+@pytest.mark.parametrize("single", [False, True])
+@pytest.mark.parametrize("engine", [EP(), Laplace(), NestedEP(), IndependentEP()], ids=str)
+def test_matrices_are_freed_without_the_garbage_collector(engine, single):
+    """Cycles of references would keep the matrices of many evaluations."""
+    K, rng = problem(40, 1.0, 1.0)
+    C = 1 if type(engine) is EP else 5
+    y, likelihood = (rng.choice([-1, 1], 40), Probit()) if C == 1 else (np.arange(40) % C, MultinomialProbit(C))
+    if not engine.serves(likelihood):
+        likelihood = Softmax(C)
+    gc.collect()
+    gc.disable()
+    before = {id(thing) for thing in posteriors_in_memory()}
+    try:
+        with single_precision(single):
+            fit = engine.fit(K, y, likelihood)
+        fit.log_class_probabilities(K[:, :3], np.diag(K)[:3])
+        fit.evidence_gradient()
+        fit.loo_log_class_probabilities()
+        del fit
+        kept = [type(thing) for thing in posteriors_in_memory() if id(thing) not in before]
+    finally:
+        gc.enable()
+    assert kept == []

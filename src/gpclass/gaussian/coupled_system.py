@@ -134,7 +134,8 @@ class CoupledSystem:
 
     def _times_inverse(self, X):
         """Return A_c⁻¹ x_c."""
-        return self._times_rounded_inverse(X) if self.dominant is None else self.dominant.times_inverse(X)
+        rounded = self._times_rounded_inverse
+        return rounded(X) if self.dominant is None else self.dominant.times_inverse(X, rounded)
 
     def _times_rounded_inverse(self, X):
         symv = blas("symv", self.inverse[0])

@@ -46,7 +46,7 @@ class Dominant:
     """
 
     def __init__(self, U: np.ndarray, root: np.ndarray, times_A: Map, times_inverse: Map):
-        self.U, self._rounded = U, times_inverse
+        self.U = U
         scaled = root * U
         size = np.linalg.norm(scaled, axis=0)
         self.v = scaled / size
@@ -55,11 +55,15 @@ class Dominant:
         self.BU = root * self.z * size  # B_c u_c
         self.missing = self.BU - root * first * size  # the error of the rounded B_c u_c
 
-    def times_inverse(self, X: np.ndarray) -> np.ndarray:
-        """Return A_c⁻¹ x_c for X (n, C)."""
+    def times_inverse(self, X: np.ndarray, rounded: Map) -> np.ndarray:
+        """Return A_c⁻¹ x_c for X (n, C); `rounded` is the product with the rounding of float32.
+
+        It is not kept here: it belongs to the system that keeps this object, and a cycle of references would delay the
+        release of its matrices.
+        """
         along = _dots(self.v, X)
         X = X - self.v * along
-        Y = self._rounded(X)
+        Y = rounded(X)
         return Y + self.v * (_dots(self.z, X) - _dots(self.v, Y)) + self.z * along
 
 
