@@ -75,7 +75,7 @@ def test_the_posterior_on_all_rows_is_that_of_ep_at_the_learned_hyperparameters(
     X, y = data
     model = fitted(X, y)
     again = GPClassifier(model.kernel_, model.likelihood_, model.inference_, optimizer=None).fit(X[:ROWS], y[:ROWS])
-    assert model.inference_ == EP(tol=search.POSTERIOR_TOL)
+    assert model.inference_ == EP(tol=choose.POSTERIOR_TOL)
     assert model.inputs_.shape == (ROWS, 2)
     assert len(model.history_) > 1
     assert_allclose(model.log_evidence_, again.log_evidence_, rtol=1e-10)
@@ -116,7 +116,7 @@ def test_the_posterior_on_all_rows_of_several_classes_is_that_of_nested_ep(data,
     n = 60
     model = GPClassifier("rbf", random_state=0).fit(X[:n], y[:n])
     again = GPClassifier(model.kernel_, model.likelihood_, "nested-ep", optimizer=None).fit(X[:n], y[:n])
-    assert model.inference_ == NestedEP(tol=search.POSTERIOR_TOL)
+    assert model.inference_ == NestedEP(tol=choose.POSTERIOR_TOL)
     # moves of 1e-3 posterior standard deviations; the evidence is stationary in the sites
     assert_allclose(model.predict_proba(X), again.predict_proba(X), atol=1e-3)
     assert_allclose(model.log_evidence_, again.log_evidence_, atol=1e-4)

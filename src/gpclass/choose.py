@@ -22,6 +22,7 @@ LARGEST_SIZE = 4000  # largest `Engine.size` of a problem for which "auto" learn
 # Largest `Engine.size` for which "auto" computes the posterior on all rows too, with hyperparameters that an engine on
 # inducing points has learned. That takes a few minutes of one core (`benchmarks/many_rows.py`)
 MOST_POSTERIOR_SIZE = 8500
+POSTERIOR_TOL = 1e-3  # tolerance of that posterior: probabilities need no more, and each sweep takes long
 CROWDED = 1.25  # rows for each different input above which "auto" prefers engines whose cost does not grow with them
 CROWDED_SIZE = 600  # largest `Engine.size` of such problems for engines that cost more than a factorisation per class
 # Engines that "auto" tries first, in this order. With many rows joint factors give better probabilities than pairwise ones,
@@ -153,22 +154,23 @@ def engine_for(
     """
     n_places = n_rows if n_places is None else n_places
 
-    def fits(engine):
-        count = n_places if engine.weights == "places" else n_rows
-        if is_searchable(engine, count, likelihood.n_latents):
-            return True
+    def searches(engine):
+        return is_searchable(engine, n_places if engine.weights == "places" else n_rows, likelihood.n_latents)
+
+    def fits_once(engine):
         # the engine that learns needs a row for each observation
         size, usual = engine.size(n_rows, likelihood.n_latents), _usual_size(engine, n_rows, likelihood)
         return posterior_only and size <= min(MOST_POSTERIOR_SIZE, usual)
 
-    able = [engine for engine in AUTO if engine.serves(likelihood) and fits(engine)]
+    able = [engine for engine in AUTO if engine.serves(likelihood) and (searches(engine) or fits_once(engine))]
     able = able or [engine for engine in (cls() for cls in registered("engine").values()) if engine.serves(likelihood)]
     if is_crowded(n_rows, n_places):
         able = [engine for engine in able if engine.weights == "places" and _quick(engine, n_places, likelihood)] or able
     if fractions:
         able = [engine for engine in able if not engine.slow_fractions(likelihood)] or able
     if able:
-        return min(able, key=lambda engine: _rank(engine, likelihood))
+        chosen = min(able, key=lambda engine: _rank(engine, likelihood))
+        return chosen if searches(chosen) or not fits_once(chosen) else chosen.loosened(POSTERIOR_TOL)
     raise UnsuitableLikelihood(
         f"no engine supports {type(likelihood).__name__}: it has none of the methods that engines need. "
         "Derive it from Sigmoid, or implement log_prob, tilted_moments or expected_log_prob."

@@ -22,8 +22,6 @@ from ..learning.scan import scanned
 from ..progress import interrupted, phase, stops_here
 from .problem import continues, learner_of
 
-POSTERIOR_TOL = 1e-3  # engine tolerance of a posterior on all rows: probabilities need no more, and each sweep takes long
-
 
 def search(
     model: Any, objective: Objective, distance: float, rng: np.random.Generator, stream: tuple[Any, np.ndarray] | None = None
@@ -115,15 +113,14 @@ def _on_all_rows(objective: Objective, learned: Learned) -> Learned:
     If the engine can and its rounding allows it, sweeps in single precision come first; those in double precision then only
     confirm their end.
     """
-    engine, first = objective.engine.loosened(POSTERIOR_TOL), None
-    there = replace(objective, engine=engine)
+    first = None
     with phase("posterior on all rows"):
-        if there.offers_single:
+        if objective.offers_single:
             with suppress(TooCoarse):
-                first = there.fit_in_single(learned.theta, tol=POSTERIOR_TOL).fit.scalar_sites
-        posterior = there.fit(learned.theta, first).fit
+                first = objective.fit_in_single(learned.theta, tol=objective.engine.tol).fit.scalar_sites
+        posterior = objective.fit(learned.theta, first).fit
     return replace(
-        learned, posterior=posterior, inputs=objective.X, rows=None, trainer=None, rows_left_out=None, engine=engine
+        learned, posterior=posterior, inputs=objective.X, rows=None, trainer=None, rows_left_out=None, engine=None
     )
 
 

@@ -285,7 +285,7 @@ class Objective:
     def evaluate_in_single(self, theta: np.ndarray, start: Any = None, tol: float = SEARCH_TOL) -> Evaluation:
         """Return value and gradient at θ with factorisations in single precision, for the first part of a search.
 
-        Raises TooCoarse as `fit_in_single` does.
+        Raise TooCoarse as `fit_in_single` does.
         """
         self._check_prior(theta)
         found = self.fit_in_single(theta, start, tol)
