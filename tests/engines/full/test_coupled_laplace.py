@@ -45,7 +45,8 @@ def test_laplace_ends_at_the_mode_in_raw_units(seed):
     twin = np.argsort(order)
     with pytest.warns(ConvergenceWarning):
         plain = Laplace().fit(*wine(np.arange(178)), Softmax(3))
-    assert_allclose(fit.mean[twin], plain.mean, rtol=1e-4, atol=1e-4)  # standard deviations are 200 and more
+    moves = (fit.mean[twin] - plain.mean) / np.sqrt(plain.var)
+    assert np.max(np.abs(moves)) < Laplace().tol  # in posterior standard deviations, which are 5e4 and more
     assert_allclose(fit.log_evidence, plain.log_evidence, atol=1e-2)  # the rounding error that the warning states
 
 
