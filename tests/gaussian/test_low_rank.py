@@ -5,9 +5,10 @@ import pytest
 from numpy.testing import assert_allclose
 
 from gpclass.gaussian import LowRankMatrices, LowRankPosterior, LowRankPrior
-from gpclass.gaussian.low_rank import site_sums
+from gpclass.gaussian import low_rank as module
+from gpclass.gaussian.low_rank_contrasts import ContrastLowRankPrior
 from gpclass.kernels import RBF
-from gpclass.numerics import NotPositiveDefinite
+from gpclass.numerics import NotPositiveDefinite, single_precision
 
 JITTER = 1e-6
 
@@ -30,7 +31,7 @@ def test_posterior_against_dense(groups):
     K, tau, nu = problem(groups)
     prior = LowRankPrior(K.K_uu, C, JITTER)
     rows = prior.rows(K.K_fu, K.k_diag)
-    q = LowRankPosterior(prior, *site_sums(rows.phi, tau, nu))
+    q = LowRankPosterior(prior, *prior.site_sums(rows.phi, tau, nu))
     at, (mean, var) = q.marginals(rows), q.predict(rows)
     partition, divergence = 0.0, 0.0
     for c in range(C):
@@ -66,7 +67,7 @@ def test_sums_of_sites_of_either_sign_against_explicit_sums(groups, n):
     tau = tau - 0.7
     tau[:, 1] = np.abs(tau[:, 1])  # all are positive here, so there are no gaps between rows
     tau[3] = 0.0
-    P, h = site_sums(K.K_fu, tau, nu)
+    P, h = LowRankPrior(K.K_uu, 2, JITTER).site_sums(K.K_fu, tau, nu)
     for c in range(2):
         rows = K.K_fu[c if groups > 1 else 0]
         assert_allclose(P[c], rows.T @ (tau[:, c, None] * rows), rtol=0, atol=1e-14 * n)
@@ -79,7 +80,7 @@ def test_marginals_for_derivatives_equal_those_by_triangles(groups):
     tau[0] = -0.1  # negative precisions that leave the posterior proper
     prior = LowRankPrior(K.K_uu, 2, JITTER)
     rows = prior.rows(K.K_fu, K.k_diag)
-    q = LowRankPosterior(prior, *site_sums(rows.phi, tau, nu))
+    q = LowRankPosterior(prior, *prior.site_sums(rows.phi, tau, nu))
     by_triangles, by_products = q.marginals(rows), q.marginals(rows, slopes=True)
     assert_allclose(by_triangles.mean, by_products.mean, rtol=1e-13)
     assert_allclose(by_triangles.var, by_products.var, rtol=1e-12)
@@ -93,7 +94,7 @@ def test_negative_sites_that_outweigh_the_prior_raise():
     prior = LowRankPrior(K.K_uu, 2, JITTER)
     rows = prior.rows(K.K_fu, K.k_diag)
     with pytest.raises(NotPositiveDefinite, match="negative precision outweigh"):
-        LowRankPosterior(prior, *site_sums(rows.phi, -10 * tau, nu))
+        LowRankPosterior(prior, *prior.site_sums(rows.phi, -10 * tau, nu))
 
 
 def test_equal_inducing_points_need_jitter():
@@ -110,3 +111,35 @@ def test_shapes_are_checked():
         LowRankMatrices(np.eye(2), np.ones((5, 2)), -np.ones(5)).checked(5, 1)
     with pytest.raises(ValueError, match="axis of 3 latent functions"):
         LowRankMatrices(np.ones((2, 4, 4)), np.ones((5, 4)), np.ones(5)).checked(5, 3)
+
+
+# single precision ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("structure", [LowRankPrior, ContrastLowRankPrior])
+@pytest.mark.parametrize("groups", [1, 2])
+def test_products_of_rows_in_single_precision_against_those_in_double(monkeypatch, structure, groups):
+    """Features, sums of sites and variances are rounded relative to the sums of their terms' sizes."""
+    monkeypatch.setattr(module, "SINGLE_ROWS", 400)  # several sums in float32 are added up
+    eps, n = np.finfo(np.float32).eps, 1400
+    K, tau, nu = problem(groups, n=n)
+    prior = structure(K.K_uu, 2, JITTER)
+    double = prior.rows(K.K_fu, K.k_diag)
+    with single_precision():
+        single = prior.rows(K.K_fu, K.k_diag)
+    assert (double.phi.dtype, single.phi.dtype) == (np.float64, np.float32)
+    assert_allclose(single.phi, double.phi, rtol=eps)
+    assert_allclose(single.residual, double.residual)
+    (S, pull), (rounded, pulled) = (prior.site_sums(rows.phi, tau, nu) for rows in (double, single))
+    sizes, pushes = prior.site_sums(np.abs(double.phi), np.abs(tau), np.abs(nu))
+    # a sum of 400 rounded terms in float32 has an error of some ten eps at most, as rounding errors are of either sign
+    assert np.max(np.abs(rounded - S) / np.abs(sizes).max()) < 10 * eps
+    assert np.max(np.abs(pulled - pull) / pushes.max()) < 10 * eps
+    assert rounded.dtype == pulled.dtype == np.float64
+    assert_allclose(rounded, np.swapaxes(rounded, 1, 2))
+    q = prior.posterior(S, pull)
+    at, coarse = q.marginals(double), q.marginals(single)
+    size = np.sqrt(np.max(K.k_diag))  # of the terms of a mean, in units of the posterior's own standard deviations
+    assert np.max(np.abs(coarse.mean - at.mean)) < 10 * eps * size * np.abs(q.mu).sum()
+    assert np.max(np.abs(coarse.var - at.var)) < 10 * eps * size**2
+    assert coarse.mean.dtype == coarse.var.dtype == np.float64

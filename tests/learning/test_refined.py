@@ -14,8 +14,11 @@ from gpclass.kernels import Matern32
 from gpclass.learning import begin, inducing_starts, learn_inducing
 from gpclass.learning import refine as module
 from gpclass.learning.calibration import Calibration, LeftOut
+from gpclass.learning.inducing import InducingInputs
+from gpclass.learning.objective import Objective
 from gpclass.learning.trainer import Trainer
 from gpclass.likelihoods import MultinomialProbit
+from gpclass.numerics import factor_dtype
 from gpclass.progress import keeping_best
 from gpclass.sparse import SVGP, ScalableEP
 
@@ -286,6 +289,35 @@ def test_sites_of_any_inducing_inputs_are_a_start(rows, engine):
     warm = fit(60, module.proper(few.row_sites))
     assert_allclose(warm.log_evidence, many.log_evidence, atol=1e-4)  # of second order in the engine's tolerance, 1e-6
     assert warm.n_iter < many.n_iter
+
+
+@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize("variance", [4.0, 1e8])
+def test_sweeps_in_single_precision_come_first(rows, monkeypatch, variance, fails):
+    """Those in double precision confirm their end. If single precision fails, they begin where it began."""
+    X, y = rows
+    fits, fit = [], ScalableEP.fit
+
+    def recorded(engine, *given, **more):
+        if fails and factor_dtype() == np.float32:
+            raise np.linalg.LinAlgError
+        fits.append(fit(engine, *given, **more))
+        return fits[-1]
+
+    monkeypatch.setattr(ScalableEP, "fit", recorded)
+    kernel, likelihood, Z = Matern32(1.0, variance), MultinomialProbit(3), X[:60]
+    design = InducingInputs(Z[None], np.ones(2), move=False)
+    objective = Objective(X, y, kernel, likelihood, ENGINE, [])
+    found = module.converged(objective, design, ENGINE.row_sites(N, likelihood))
+    exact = fit(replace(ENGINE, tol=1e-9), kernel(Z), kernel(X, Z), kernel.diag(X), y, likelihood)
+    assert [fit.rows.phi.dtype for fit in fits] == ([np.float64] if fails else [np.float32, np.float64])
+    assert found is fits[-1]
+    assert found.converged
+    assert (found.n_iter <= 2) != fails
+    mean, _ = found.cavity()
+    exact_mean, exact_var = exact.cavity()
+    assert np.max(np.abs(mean - exact_mean) / np.sqrt(exact_var)) < 0.03  # the last sweep moved by at most 1e-3
+    assert_allclose(found.log_evidence, exact.log_evidence, atol=1e-2)  # of second order in the error of the sites
 
 
 def test_rows_with_negative_precision_start_without_sites():

@@ -9,6 +9,9 @@ natural parameters of u, P = Σ τ_i w_i w_iᵀ and h = Σ ν_i w_i, which do no
 Each inducing variable has noise of `jitter` times its variance, so K_uu always has a Cholesky factor. Two equal inducing
 inputs then act as one.
 
+In the context `single_precision` the features Φ are rounded to float32, and with them products of all rows: the variances of
+g_i and the outer products in the sum of sites. Everything that is M × M is computed in float64.
+
 The first axis of arrays is that of the latent functions, (C, …); arrays of covariances may be (1, …), shared by all. Latent
 functions that share a covariance form a group. Each operation on a group is one matrix product.
 
@@ -24,15 +27,15 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dlauum, dpotrf, dtrtri
 
-from ..numerics import CACHE, NotPositiveDefinite, blocks, mirror_lower
+from ..numerics import CACHE, NotPositiveDefinite, blas, blocks, factor_dtype, mirror_lower
 from .products import stacked, times, times_triangle, transposed_times
 from .sites import cavity
 
 SMALLEST_PIVOT = 1e-15  # relative to the variance before elimination; a smaller pivot is a rounding error
 GRAM_ROWS = 512  # smallest number of rows whose outer products are added up together
+SINGLE_ROWS = 8192  # largest number of rows whose outer products are added up in float32
 BLOCK_ROWS = 256  # smallest number of rows of a block, for products with triangles
 SMALLEST_RESIDUAL = 1e-12  # residual variance, relative to the prior variance; a smaller one is a rounding error
 
@@ -71,7 +74,22 @@ class LowRankPrior:
 
     def site_sums(self, rows: np.ndarray, tau: np.ndarray, nu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the natural parameters of sites on g = (coordinates of u or v)ᵀ `rows`, (1 or C, m, M); τ and ν (m, C)."""
-        return site_sums(rows, tau, nu)
+        P, h = self.no_sites(self.n_latents, self.M)
+        self.add_sites(P, h, rows, tau, nu)
+        mirror_all(P)
+        return P, h
+
+    def add_sites(self, P: np.ndarray, h: np.ndarray, rows: np.ndarray, tau: np.ndarray, nu: np.ndarray) -> None:
+        """Add the natural parameters of sites as `site_sums` takes them, of P (C, M, M) the lower triangles only.
+
+        P_c becomes P_c + Σ τ_ic x_i x_iᵀ, and h_c becomes h_c + Σ ν_ic x_i.
+        """
+        for c, out in enumerate(P):
+            _add_weighted_gram(out, rows[c if len(rows) > 1 else 0], tau[:, c])
+        width = rows.shape[0] * self.M
+        for part in blocks(len(tau), width, 8 * CACHE, least=GRAM_ROWS):
+            pulls = zip(np.split(nu[part], len(rows), axis=1), rows[:, part], strict=True)
+            h += np.concatenate([transposed_times(of, x) for of, x in pulls])
 
     def moments(self, mu: np.ndarray, root: np.ndarray) -> LowRankMoments:
         """Return the distribution of v with this mean and the covariance RᵀR of a root R."""
@@ -90,7 +108,8 @@ class LowRankPrior:
         phi = stacked([times_triangle(part, L, transposed=True) for part, L in zip(K_fu, self.L_inv, strict=True)])
         known = np.einsum("cij,cij->ci", phi, phi)
         left = np.maximum(k_diag - known, SMALLEST_RESIDUAL * k_diag)
-        return Rows(phi, np.ascontiguousarray(np.broadcast_to(left, (self.n_latents, left.shape[1])).T))
+        residual = np.ascontiguousarray(np.broadcast_to(left, (self.n_latents, left.shape[1])).T)
+        return Rows(phi.astype(factor_dtype(), copy=False), residual)
 
     def whitened(self, P: np.ndarray, h: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the natural parameters of v from those of u, (C, M, M) and (C, M)."""
@@ -119,26 +138,34 @@ class LowRankPrior:
         return stacked([times_triangle(part, L_inv) for part, L_inv in zip(rows.phi, self.L_inv, strict=True)])
 
 
-def site_sums(rows: np.ndarray, tau: np.ndarray, nu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return Σ τ_i x_i x_iᵀ (C, M, M) and Σ ν_i x_i (C, M) for rows x (1 or C, m, M), τ and ν (m, C)."""
-    (groups, _, M), C = rows.shape, tau.shape[1]
-    P = np.zeros((C, M, M))
-    for c, out in enumerate(P):
-        _add_weighted_gram(out, rows[c if groups > 1 else 0], tau[:, c])
-        mirror_lower(out)
-    h = np.concatenate([transposed_times(part, x) for part, x in zip(np.split(nu, groups, axis=1), rows, strict=True)])
-    return P, h
+def mirror_all(P: np.ndarray) -> None:
+    """Copy the lower triangle of each matrix (C, M, M) to its upper one."""
+    for part in P:
+        mirror_lower(part)
 
 
 def _add_weighted_gram(out: np.ndarray, rows: np.ndarray, weight: np.ndarray) -> None:
-    """Add the lower triangle of Σ weight_i x_i x_iᵀ to `out` (M, M), for rows x (m, M)."""
-    root = np.sqrt(np.abs(weight))
+    """Add the lower triangle of Σ weight_i x_i x_iᵀ to `out` (M, M), for rows x (m, M).
+
+    Sums of rows in float32 are added up in float64 from time to time, so that their rounding does not grow with the rows.
+    """
+    if rows.dtype == out.dtype:
+        _add_gram(out, rows, weight)
+        return
+    for i in range(0, len(rows), SINGLE_ROWS):
+        some = np.zeros(out.shape, rows.dtype)
+        _add_gram(some, rows[i : i + SINGLE_ROWS], weight[i : i + SINGLE_ROWS])
+        out += some
+
+
+def _add_gram(out, rows, weight):
+    syrk, root = blas("syrk", rows), np.sqrt(np.abs(weight)).astype(rows.dtype)
     for sign in (1.0, -1.0):  # sites of negative precision are possible
         some = np.flatnonzero(sign * weight > 0)
         for part in blocks(len(some), rows.shape[1], 8 * CACHE, least=GRAM_ROWS):
             chosen = part if len(some) == len(rows) else some[part]
             scaled = rows[chosen] * root[chosen, None]
-            dsyrk(sign, scaled.T, beta=1.0, c=out.T, overwrite_c=1)
+            syrk(sign, scaled.T, beta=1.0, c=out.T, overwrite_c=1)
 
 
 class LowRankMoments:
@@ -146,6 +173,11 @@ class LowRankMoments:
 
     def __init__(self, prior: LowRankPrior, mu: np.ndarray, root: np.ndarray):
         self.prior, self.mu, self.root = prior, mu, root
+
+    @cached_property
+    def _single_root(self) -> np.ndarray:
+        """The roots in float32, converted once for all blocks of rows."""
+        return self.root.astype(np.float32)
 
     @cached_property
     def A_inv(self) -> np.ndarray:
@@ -166,10 +198,10 @@ class LowRankMoments:
             var = np.concatenate(np.einsum("gikj,gij->gik", psi, rows.phi), axis=1)
         else:
             psi, var = None, np.empty((m, len(self.root)))
-            for c, R in enumerate(self.root):
+            for c, R in enumerate(self.root if rows.phi.dtype == self.root.dtype else self._single_root):
                 half = times_triangle(rows.phi[c if self.prior.n_groups > 1 else 0], R, transposed=True)
                 var[:, c] = np.einsum("ij,ij->i", half, half)
-        return Marginals(rows, self.mu, psi, np.concatenate(means, axis=1), np.maximum(var, 0.0))
+        return Marginals(rows, self.mu, psi, np.concatenate(means, axis=1, dtype=float), np.maximum(var, 0.0))
 
     def of_inducing(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the means (C, M) and covariances (C, M, M) of u."""

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..numerics import mirror_lower
+from ..numerics import blocks
 from .coupled import precisions
-from .low_rank import LowRankMoments, LowRankPosterior, LowRankPrior, Marginals, Rows
+from .low_rank import BLOCK_ROWS, LowRankMoments, LowRankPosterior, LowRankPrior, Marginals, Rows
 from .products import times, times_triangle, transposed_times
 from .sites import matrix_cavity
 
@@ -32,18 +32,15 @@ class ContrastLowRankPrior(LowRankPrior):
     def no_sites(n_latents: int, M: int) -> tuple[np.ndarray, np.ndarray]:
         return np.zeros((1, n_latents * M, n_latents * M)), np.zeros((1, n_latents * M))
 
-    def site_sums(self, rows: np.ndarray, tau: np.ndarray, nu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the natural parameters (1, C M, C M) and (1, C M) of sites with π = `tau` (m, C) and ν (m, C)."""
+    def add_sites(self, P: np.ndarray, h: np.ndarray, rows: np.ndarray, tau: np.ndarray, nu: np.ndarray) -> None:
+        """Add the natural parameters of sites with π = `tau` (m, C) and ν (m, C) to P (1, C M, C M) and h (1, C M)."""
         C, M = self.n_latents, self.M
-        P, h = self.no_sites(C, M)
         Pi = precisions_or_zero(tau)
-        for c in range(C):
-            scaled = Pi[:, c, : c + 1, None] * _of_first(rows, c + 1)
-            lower = transposed_times(_of(rows, c), scaled.reshape(len(scaled), -1))
-            P[0, c * M : (c + 1) * M, : (c + 1) * M] = lower
-            h[0, c * M : (c + 1) * M] = nu[:, c] @ _of(rows, c)
-        mirror_lower(P[0])
-        return P, h
+        for some in blocks(len(tau), C * M, least=BLOCK_ROWS):
+            for c in range(C):
+                own, scaled = _of(rows, c)[some], Pi[some, c, : c + 1, None] * _of_first(rows[:, some], c + 1)
+                P[0, c * M : (c + 1) * M, : (c + 1) * M] += transposed_times(own, scaled.reshape(len(scaled), -1))
+                h[0, c * M : (c + 1) * M] += nu[some, c] @ own
 
     def moments(self, mu: np.ndarray, root: np.ndarray) -> ContrastMoments:
         return ContrastMoments(self, mu, root)

@@ -1,29 +1,32 @@
 """Products of C-ordered arrays by SciPy's BLAS, called with their transposes; see numerics.linalg.
 
-NumPy's BLAS would start a second thread pool, and the two pools would wait for each other.
+NumPy's BLAS would start a second thread pool, and the two pools would wait for each other. Products have the dtype of their
+first factor; the other is converted.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg.blas import dgemm, dtrmm
+
+from ..numerics.precision import blas
 
 
 def times(X: np.ndarray, Y: np.ndarray) -> np.ndarray:
     """Return X Y; Y may be a transposed view."""
+    gemm = blas("gemm", X)
     if Y.flags.c_contiguous:
-        return dgemm(1.0, Y.T, X.T).T
-    return dgemm(1.0, Y, X.T, trans_a=1).T
+        return gemm(1.0, Y.T, X.T).T
+    return gemm(1.0, Y, X.T, trans_a=1).T
 
 
 def transposed_times(X: np.ndarray, Y: np.ndarray) -> np.ndarray:
     """Return Xᵀ Y."""
-    return dgemm(1.0, Y.T, X.T, trans_b=1).T
+    return blas("gemm", X)(1.0, Y.T, X.T, trans_b=1).T
 
 
 def times_triangle(X: np.ndarray, L: np.ndarray, transposed: bool = False) -> np.ndarray:
     """Return X L or X Lᵀ for lower triangular L, both in C order."""
-    return dtrmm(1.0, L.T, X.T, side=0, lower=0, trans_a=int(transposed)).T
+    return blas("trmm", X)(1.0, L.T, X.T, side=0, lower=0, trans_a=int(transposed)).T
 
 
 def stacked(parts: list[np.ndarray]) -> np.ndarray:

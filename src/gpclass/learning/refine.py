@@ -21,6 +21,7 @@ from ..callers import outside
 from ..engines.inducing.engine import without_warnings
 from ..engines.inducing.step import RowSites
 from ..engines.observations import targets_at
+from ..numerics import single_precision
 from ..progress import interrupted, phase, stops_here
 from ..sparse import InducingFit
 from .begin import held_rows, run_for_later_rows
@@ -30,7 +31,7 @@ from .inducing import InducingInputs, shared_inputs
 from .inducing_starts import start_design
 from .learned import Learned
 from .members import left_out
-from .objective import Objective
+from .objective import FAILURES, Objective
 from .streams import Source
 from .trainer import Trainer
 
@@ -230,7 +231,7 @@ def for_all_rows(sites: RowSites, rows: np.ndarray, source: Source) -> RowSites:
     return found
 
 
-def proper(sites: RowSites) -> RowSites | None:
+def proper(sites: RowSites | None) -> RowSites | None:
     """Return sites that make a proper posterior with any inducing inputs: rows with a negative precision have none.
 
     None if the engine keeps no sites of rows.
@@ -243,9 +244,21 @@ def proper(sites: RowSites) -> RowSites | None:
 
 
 def converged(objective: Objective, design: InducingInputs, sites: RowSites) -> InducingFit:
-    """Return the fit with this design, after loosely converged sweeps over all rows from these sites."""
+    """Return the fit with this design, after loosely converged sweeps over all rows from these sites.
+
+    Sweeps in single precision come first. Those in double precision confirm their end, or go on where rounding stopped them.
+    """
     engine = objective.engine
     loose = replace(engine, tol=max(engine.tol, REFINED_TOL), max_iter=min(engine.max_iter, REFINED_SWEEPS))
     low_rank = replace(objective, engine=loose, X=np.asarray(objective.X, float), design=design)
     with without_warnings():
-        return low_rank.fit(objective.theta, proper(sites)).fit
+        return low_rank.fit(objective.theta, proper(in_single(low_rank, proper(sites)))).fit
+
+
+def in_single(objective: Objective, sites: RowSites | None) -> RowSites | None:
+    """Return the sites after sweeps in single precision, from `sites`; `sites` if it is too coarse."""
+    try:
+        with single_precision():
+            return objective.fit(objective.theta, sites).fit.row_sites
+    except FAILURES:
+        return sites

@@ -10,7 +10,7 @@ from scipy.stats import multivariate_normal
 
 from gpclass.engines.inducing.step import Broadcast, State, apply, contribution, take_step
 from gpclass.gaussian import LowRankMatrices
-from gpclass.gaussian.low_rank import LowRankPosterior, LowRankPrior, site_sums
+from gpclass.gaussian.low_rank import LowRankPosterior, LowRankPrior
 from gpclass.kernels import RBF
 from gpclass.likelihoods import Gaussian, MultinomialProbit, Probit, RobustMax
 from gpclass.numerics import NotPositiveDefinite
@@ -137,7 +137,7 @@ def test_minibatches_with_hyperparameters_held_settle_where_sweeps_do(size):
     assert_allclose(mean, settled, atol=1e-6 * np.sqrt(spread.max()))
     assert_allclose(var, spread, atol=1e-6 * spread.max())
     # the sums equal those over the rows' sites: no rounding errors have accumulated
-    S, pull = site_sums(fit.rows.phi, sites["tau"], sites["nu"])
+    S, pull = q.prior.site_sums(fit.rows.phi, sites["tau"], sites["nu"])
     assert_allclose(q.S, S, atol=1e-8 * np.abs(S).max())
     assert_allclose(q.pull, pull, atol=1e-8 * np.abs(pull).max())
 

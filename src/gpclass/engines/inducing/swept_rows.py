@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ...gaussian.low_rank import LowRankMoments, LowRankPrior
+from ...gaussian.low_rank import LowRankMoments, LowRankPrior, mirror_all
 from ...gaussian.products import times
 from ...numerics import NormalEquations, blocks, mixed_point, within_reach
 from ..climb import LINEAR_REGIME
@@ -91,13 +91,12 @@ class SweptRows:
     def sums(self) -> SiteSums:
         """Return the natural parameters of the current sites."""
         S, pull = self.prior.no_sites(self.likelihood.n_latents, self.prior.M)
-        for some, rows in self.rows.blocks(self.prior.M):
+        for some, rows in self.rows.blocks(self.likelihood.n_latents):
             data, own = self.data.some(some), {name: site[some] for name, site in self.sites.items()}
             tau, nu = (of_all_copies(x, data) for x in self.engine.totals(own, data.y, rows.residual))
-            more, pulled = self.prior.site_sums(rows.phi, tau, nu)
-            S += more
-            pull += pulled
+            self.prior.add_sites(S, pull, rows.phi, tau, nu)
             self.tau[some], self.nu[some] = tau, nu
+        mirror_all(S)
         return SiteSums(S, pull)
 
     def sweep(self, mu: np.ndarray, root: np.ndarray, n_total: float, may_mix: bool) -> Swept:

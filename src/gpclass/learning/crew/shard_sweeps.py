@@ -92,7 +92,8 @@ class ShardRows:
 
     def pieces(self, width: int) -> Iterator[tuple[Piece, np.ndarray, Rows]]:
         """Yield some rows, their K_fu (1 or C, m, M) and their features."""
-        for piece in self.shard.pieces(self.problem.labels, max(width, self.problem.kernel.Z.shape[-1])):
+        M, D = self.problem.kernel.Z.shape[1:]
+        for piece in self.shard.pieces(self.problem.labels, max(width, M, D)):
             K_fu, k_diag = self.problem.kernel.cross(piece.X)
             kept = None if self.kept is None else self.kept.some(piece.at)
             yield piece, K_fu, _features(self.problem, K_fu, k_diag) if kept is None else kept
