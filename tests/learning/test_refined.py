@@ -183,8 +183,8 @@ def test_the_score_is_that_of_a_posterior_that_has_not_seen_the_held_out_rows(ma
     assert_array_equal(codes, [y[np.all(row == X, axis=1)][0] for row in held])
     fit = replace(ENGINE, tol=1e-9).fit(kernel(Z), kernel(X[rest], Z), kernel.diag(X[rest]), y[rest], model.likelihood_)
     log_p = fit.log_class_probabilities(kernel(Z, held), kernel.diag(held))
-    # the last sweep moved latent values by at most 1e-3 standard deviations
-    assert_allclose(seen["score"], np.mean(log_p[np.arange(24), codes]), atol=3e-3)
+    # the last sweep moved latent values by at most 1e-2 standard deviations
+    assert_allclose(seen["score"], np.mean(log_p[np.arange(24), codes]), atol=1e-2)
 
 
 @pytest.mark.parametrize(("verdict", "count"), [(9.0, 48), (-9.0, 12)])
@@ -243,8 +243,8 @@ def interrupt_third(function):
 def test_if_more_points_do_not_converge_those_of_training_have_all_rows(many_rows, monkeypatch):
     converged = module.converged
 
-    def unfinished(objective, design, sites):
-        fit = converged(objective, design, sites)
+    def unfinished(objective, design, sites, **more):
+        fit = converged(objective, design, sites, **more)
         many = design.Z.shape[1] > 12 and len(objective.X) == N
         return replace(fit, status=replace(fit.status, converged=False)) if many else fit
 
@@ -259,9 +259,9 @@ def test_if_more_points_do_not_converge_those_of_training_have_all_rows(many_row
 def test_each_posterior_starts_from_sites_of_the_one_before(many_rows, monkeypatch):
     starts, converged = [], module.converged
 
-    def recorded(objective, design, sites):
+    def recorded(objective, design, sites, **more):
         starts.append((len(objective.X), sites))
-        return converged(objective, design, sites)
+        return converged(objective, design, sites, **more)
 
     monkeypatch.setattr(module, "converged", recorded)
     seen = seen_by_judge(monkeypatch, 9.0)
@@ -318,6 +318,10 @@ def test_sweeps_in_single_precision_come_first(rows, monkeypatch, variance, fail
     exact_mean, exact_var = exact.cavity()
     assert np.max(np.abs(mean - exact_mean) / np.sqrt(exact_var)) < 0.03  # the last sweep moved by at most 1e-3
     assert_allclose(found.log_evidence, exact.log_evidence, atol=1e-2)  # of second order in the error of the sites
+    fits.clear()
+    judged = module.converged(objective, design, ENGINE.row_sites(N, likelihood), judged=True)
+    assert [fit.rows.phi.dtype for fit in fits] == [np.float64 if fails else np.float32]
+    assert judged.status.change <= module.JUDGED_TOL
 
 
 def test_rows_with_negative_precision_start_without_sites():

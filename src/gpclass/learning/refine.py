@@ -37,6 +37,7 @@ from .trainer import Trainer
 
 JUDGING_ROWS = 2000  # largest number of rows that decide between posteriors
 REFINED_TOL, REFINED_SWEEPS = 1e-3, 100  # tolerance and largest number of sweeps
+JUDGED_TOL = 1e-2  # tolerance of a posterior that is only compared by held-out rows
 
 
 def is_refined(engine: Any, n: int, n_latents: int) -> bool:
@@ -165,7 +166,8 @@ class Refinement:
     def verdict(self) -> Verdict:
         """Compare the posterior of training with one on more points by the held-out rows."""
         y = targets_at(self.objective.y, self.rest)
-        tried = converged(replace(self.objective, X=self.objective.X[self.rest], y=y), self.design, self.run.store.sites)
+        others = replace(self.objective, X=self.objective.X[self.rest], y=y)
+        tried = converged(others, self.design, self.run.store.sites, judged=not self.stay_out)
         by_few = left_out_of_run(self.run, self.source)
         enough = not (tried.converged and held_out(self.run, self.design.Z, tried).score > by_few.score)
         return Verdict(tried, by_few, enough)
@@ -243,22 +245,28 @@ def proper(sites: RowSites | None) -> RowSites | None:
     return {name: np.where(kept.reshape(-1, *[1] * (part.ndim - 1)), part, 0.0) for name, part in sites.items()}
 
 
-def converged(objective: Objective, design: InducingInputs, sites: RowSites) -> InducingFit:
+def converged(objective: Objective, design: InducingInputs, sites: RowSites, judged: bool = False) -> InducingFit:
     """Return the fit with this design, after loosely converged sweeps over all rows from these sites.
 
     Sweeps in single precision come first. Those in double precision confirm their end, or go on where rounding stopped them.
+    A fit that is only `judged` has a larger tolerance and stays in single precision, unless that fails.
     """
     engine = objective.engine
-    loose = replace(engine, tol=max(engine.tol, REFINED_TOL), max_iter=min(engine.max_iter, REFINED_SWEEPS))
+    tol = max(engine.tol, JUDGED_TOL if judged else REFINED_TOL)
+    loose = replace(engine, tol=tol, max_iter=min(engine.max_iter, REFINED_SWEEPS))
     low_rank = replace(objective, engine=loose, X=np.asarray(objective.X, float), design=design)
+    start = proper(sites)
     with without_warnings():
-        return low_rank.fit(objective.theta, proper(in_single(low_rank, proper(sites)))).fit
+        single = in_single(low_rank, start)
+        if judged and single is not None and single.converged:
+            return single
+        return low_rank.fit(objective.theta, start if single is None else proper(single.row_sites)).fit
 
 
-def in_single(objective: Objective, sites: RowSites | None) -> RowSites | None:
-    """Return the sites after sweeps in single precision, from `sites`; `sites` if it is too coarse."""
+def in_single(objective: Objective, sites: RowSites | None) -> InducingFit | None:
+    """Return the fit after sweeps in single precision from these sites; None if it is too coarse."""
     try:
         with single_precision():
-            return objective.fit(objective.theta, sites).fit.row_sites
+            return objective.fit(objective.theta, sites).fit
     except FAILURES:
-        return sites
+        return None
