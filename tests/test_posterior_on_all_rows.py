@@ -8,14 +8,18 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
+from threadpoolctl import threadpool_limits
 
 from gpclass import GPClassifier, choose, load, save
+from gpclass.assess.labels import with_fixed_hyperparameters
 from gpclass.fitting import arrays, problem, search
-from gpclass.inference import EP, NestedEP, VariationalMNL
+from gpclass.inference import EP, NestedEP, QuadratureEP, VariationalMNL
 from gpclass.kernels import RBF
-from gpclass.learning import Objective, begin, learn_inducing, objective
+from gpclass.learning import Learned, Objective, begin, learn_inducing, objective
 from gpclass.learning.calibration import LeftOut
-from gpclass.likelihoods import NullCategory
+from gpclass.learning.trainer import Trainer
+from gpclass.likelihoods import MultinomialProbit, NullCategory, RobustMax, Softmax
+from gpclass.numerics import factor_dtype, threads
 from gpclass.progress import keeping_best
 from gpclass.sparse import SVGP, ScalableEP
 
@@ -63,11 +67,53 @@ def test_numbers_of_rows_with_three_classes(n, posterior, learner):
     assert type(choose.engine_for(likelihood, n)) is learner
 
 
-def test_engines_whose_sweeps_cost_more_need_too_long_for_all_rows():
-    """Variational MNL factorises matrices of n (C - 1) rows."""
-    likelihood = choose.as_likelihood("softmax", 3)
-    assert type(choose.engine_for(likelihood, 25, posterior_only=True)) is VariationalMNL
-    assert type(choose.engine_for(likelihood, 26, posterior_only=True)) is SVGP
+@pytest.mark.parametrize(
+    ("likelihood", "most", "engine", "learner"),
+    [
+        (Softmax(2), 50, VariationalMNL, SVGP),
+        (Softmax(3), 25, VariationalMNL, SVGP),
+        (RobustMax(2), 34, QuadratureEP, ScalableEP),
+        (RobustMax(3), 31, QuadratureEP, ScalableEP),
+        (MultinomialProbit(3, epsilon=0.05), 31, QuadratureEP, ScalableEP),
+    ],
+)
+def test_engines_without_single_precision_need_too_long_for_all_rows(likelihood, most, engine, learner):
+    """Variational MNL factorises matrices of n (C - 1) rows, quadrature EP may take a hundred sweeps."""
+    assert type(choose.engine_for(likelihood, most, posterior_only=True)) is engine
+    assert type(choose.engine_for(likelihood, most + 1, posterior_only=True)) is learner
+
+
+@pytest.mark.parametrize("likelihood", ["softmax", "multinomial-probit"])
+def test_two_classes_with_a_likelihood_of_two_latent_functions(data, monkeypatch, likelihood):
+    """The engine that learns is the one of "auto" for so many rows: its cost is that of two latent functions."""
+    learners = []
+    learn = search.learn
+
+    def recorded(objective, *given, **settings):
+        learners.append(type(objective.engine))
+        return learn(objective, *given, **settings)
+
+    monkeypatch.setattr(search, "learn", recorded)
+    model = fitted(*data, likelihood=likelihood, max_iter=2)
+    assert learners == [SVGP if likelihood == "softmax" else ScalableEP]
+    assert model.likelihood_.n_latents == 2
+
+
+def test_engines_on_inducing_points_learn_with_one_thread(data, monkeypatch):
+    """Products of minibatches are too small for more, whatever the size of the posterior on all rows."""
+    monkeypatch.setattr(learn_inducing, "SETTLED_VALUES", 10)  # so that there are minibatches
+    monkeypatch.setattr(threads, "THREADED_ROWS", 50)
+    seen = []
+    run = Trainer.run
+
+    def recorded(*given, **settings):
+        seen.extend(library.num_threads for library in threads._libraries())
+        return run(*given, **settings)
+
+    monkeypatch.setattr(Trainer, "run", recorded)
+    with threadpool_limits(2, "blas"):
+        fitted(*data)
+    assert set(seen) == {1}
 
 
 def test_the_posterior_on_all_rows_is_that_of_ep_at_the_learned_hyperparameters(data, monkeypatch):
@@ -84,36 +130,43 @@ def test_the_posterior_on_all_rows_is_that_of_ep_at_the_learned_hyperparameters(
 
 
 @pytest.mark.parametrize("coarse", [False, True])
-def test_sweeps_in_single_precision_come_first(data, monkeypatch, coarse):
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_sweeps_in_single_precision_come_first(data, monkeypatch, coarse, n_classes):
     """The result is that of double precision; a matrix that float32 rounds too much has no others."""
     prefer(monkeypatch, "all rows")
-    X, y = data
-    expected = fitted(X, y)
+    X, n = data[0], 90 if n_classes == 2 else 60
+    y = data[1] if n_classes == 2 else three_classes(X)
+    expected = GPClassifier("rbf", random_state=0).fit(X[:n], y[:n])
+    engine = type(expected.inference_)
     monkeypatch.setattr(objective, "SINGLE_SIZE", 0)
     if coarse:
         monkeypatch.setattr(objective, "SINGLE_ROUNDING", 0.0)
     fits = []
-    fit = EP.fit
+    fit = engine.fit
 
     def recorded(engine, *given, **settings):
         found = fit(engine, *given, **settings)
-        fits.append((found.posterior.dtype, found.n_iter))
+        fits.append((factor_dtype(), found.n_iter))
         return found
 
-    monkeypatch.setattr(EP, "fit", recorded)
+    monkeypatch.setattr(engine, "fit", recorded)
     monkeypatch.setattr(search, "learner_of", lambda *_: ScalableEP(factors="joint"))
-    model = fitted(X, y)
+    model = GPClassifier("rbf", random_state=0).fit(X[:n], y[:n])
+    assert engine is (EP if n_classes == 2 else NestedEP)
     assert_allclose(model.predict_proba(X), expected.predict_proba(X), atol=1e-3)  # POSTERIOR_TOL standard deviations
+    fits = fits[-2:]  # nested EP also scans starts
     assert [dtype for dtype, _ in fits] == [np.float32, np.float64]
-    assert model.posterior_.posterior.dtype == np.float64
     assert (fits[1][1] < fits[0][1]) == (not coarse)
+
+
+def three_classes(X):
+    return np.array(["a", "b", "c"])[np.digitize(X[:, 0] * X[:, 1], [-0.5, 0.5])]
 
 
 def test_the_posterior_on_all_rows_of_several_classes_is_that_of_nested_ep(data, monkeypatch):
     prefer(monkeypatch, "all rows")
     X = data[0]
-    y = np.array(["a", "b", "c"])[np.digitize(X[:, 0] * X[:, 1], [-0.5, 0.5])]
-    n = 60
+    y, n = three_classes(X), 60
     model = GPClassifier("rbf", random_state=0).fit(X[:n], y[:n])
     again = GPClassifier(model.kernel_, model.likelihood_, "nested-ep", optimizer=None).fit(X[:n], y[:n])
     assert model.inference_ == NestedEP(tol=choose.POSTERIOR_TOL)
@@ -248,8 +301,27 @@ def test_model_files(data, monkeypatch, tmp_path):
 
 
 def test_too_little_memory_for_all_rows(data, monkeypatch):
-    monkeypatch.setattr(arrays, "fits_in_memory", lambda n, n_latents: n < ROWS)
+    asked = []
+    monkeypatch.setattr(arrays, "fits_in_memory", lambda n, n_latents: asked.append((n, n_latents)))
     assert type(fitted(*data).inference_) is ScalableEP
+    X = data[0][:60]
+    assert type(GPClassifier("rbf", random_state=0).fit(X, three_classes(X)).inference_) is ScalableEP
+    assert asked == [(ROWS, 1), (60, 3)]
+
+
+def test_scores_that_are_not_finite_lose(data):
+    unknown = LeftOut(np.full((1, 2), np.nan), np.zeros(1, int))
+    assert search._left_out_score(Learned(None, RBF(), None, data[0], [], 1, rows_left_out=lambda: unknown)) == -np.inf
+
+
+@pytest.mark.parametrize("design", ["all rows", "inducing inputs"])
+def test_copies_with_fixed_hyperparameters_have_the_engine_that_was_kept(data, monkeypatch, design):
+    """Without a search there is no comparison."""
+    prefer(monkeypatch, design)
+    model = fitted(*data)
+    assert model.inference_.design == design
+    assert with_fixed_hyperparameters(model).inference == model.inference_
+    assert with_fixed_hyperparameters(fitted(*data, inference="laplace")).inference == "laplace"
 
 
 def test_streams_have_inducing_points(data):

@@ -20,7 +20,8 @@ from .spelling import did_you_mean
 
 LARGEST_SIZE = 4000  # largest `Engine.size` of a problem for which "auto" learns hyperparameters with an engine
 # Largest `Engine.size` for which "auto" computes the posterior on all rows too, with hyperparameters that an engine on
-# inducing points has learned. That takes a few minutes of one core (`benchmarks/many_rows.py`)
+# inducing points has learned. With engines whose sweeps can begin in single precision that takes a few minutes of one core
+# (`benchmarks/many_rows.py`; a posterior of EP on 8500 rows of two classes 80 s)
 MOST_POSTERIOR_SIZE = 8500
 POSTERIOR_TOL = 1e-3  # tolerance of that posterior: probabilities need no more, and each sweep takes long
 CROWDED = 1.25  # rows for each different input above which "auto" prefers engines whose cost does not grow with them
@@ -159,8 +160,7 @@ def engine_for(
 
     def fits_once(engine):
         # the engine that learns needs a row for each observation
-        size, usual = engine.size(n_rows, likelihood.n_latents), _usual_size(engine, n_rows, likelihood)
-        return posterior_only and size <= min(MOST_POSTERIOR_SIZE, usual)
+        return posterior_only and engine.single and engine.size(n_rows, likelihood.n_latents) <= MOST_POSTERIOR_SIZE
 
     able = [engine for engine in AUTO if engine.serves(likelihood) and (searches(engine) or fits_once(engine))]
     able = able or [engine for engine in (cls() for cls in registered("engine").values()) if engine.serves(likelihood)]
@@ -189,13 +189,8 @@ def is_crowded(n_rows: int, n_places: int) -> bool:
 
 def _quick(engine, n_places, likelihood):
     """Return whether an engine is quick enough for data with mixed labels, for which cheap ones are accurate too."""
-    usual = _usual_size(engine, n_places, likelihood)
+    usual = Engine.size(engine, n_places, likelihood.n_latents)  # one factorisation for each class, and one more
     return engine.size(n_places, likelihood.n_latents) <= max(CROWDED_SIZE, usual)
-
-
-def _usual_size(engine, n_rows, likelihood):
-    """Return the size of an engine that costs one factorisation, or with several classes one for each and one more."""
-    return Engine.size(engine, n_rows, likelihood.n_latents)
 
 
 def _rank(engine, likelihood):
@@ -215,8 +210,14 @@ def targets_of(given: Any) -> str:
 
 
 def n_latents_of(given: Any, n_classes: int) -> int:
-    """Return the number of latent functions: one for two classes and for ordered categories, otherwise one per class."""
-    return 1 if n_classes == 2 or targets_of(given) == "ordered categories" else n_classes
+    """Return the number of latent functions of a likelihood that is given by name or as an object.
+
+    With "auto" it is one for two classes, otherwise one for each class.
+    """
+    if isinstance(given, str):
+        known = registered("likelihood").get(given)  # none is called "auto"
+        given = None if known is None else known.for_targets(known.targets, n_classes)
+    return (1 if n_classes == 2 else n_classes) if given is None else given.n_latents
 
 
 def likelihoods_of(n_classes: int, targets: str = "class labels") -> dict[str, Likelihood]:

@@ -14,6 +14,7 @@ import sklearn
 from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 
+from ..choose import is_auto
 from ..inputs.frames import is_frame
 from ..learning import in_parallel
 from .models import classifier, last_step, leave_one_out, posterior_rows, training_labels, training_names
@@ -149,5 +150,8 @@ def with_fixed_hyperparameters(model: Any, random_state: int = 0) -> Any:
     last, copy = classifier(model), clone(model)
     inner = last_step(copy)
     seed = random_state if inner.random_state is None else inner.random_state
-    inner.set_params(kernel=last.kernel_, likelihood=last.likelihood_, optimizer=None, random_state=seed)
+    # the engine of "auto" may have been chosen by comparison, which takes a search
+    inference = last.inference_ if is_auto(inner.inference) else inner.inference
+    learned = {"kernel": last.kernel_, "likelihood": last.likelihood_, "inference": inference}
+    inner.set_params(**learned, optimizer=None, random_state=seed)
     return copy

@@ -80,8 +80,9 @@ def _at_mode(
     that are best for inducing points need not be the best for all rows. If they were not even better for more inducing
     points, the posterior on all rows is not computed. If it fails, there is the one on inducing points.
     """
-    learned = learn(replace(objective, engine=learner), starts, max_iter, seed=seed, scan=scan, n_jobs=n_jobs)
-    learned = replace(learned, engine=learner)
+    there = replace(objective, engine=learner)
+    with there.threads():  # products of minibatches are too small for several
+        learned = replace(learn(there, starts, max_iter, seed=seed, scan=scan, n_jobs=n_jobs), engine=learner)
     if objective.engine.draws:
         return _on_all_rows(objective, learned)
     if interrupted() or learned.enough_points:
@@ -127,10 +128,11 @@ def _on_all_rows(objective: Objective, learned: Learned) -> Learned:
 def _left_out_score(learned: Learned) -> float:
     """Return the mean log probability of the labels of all rows, each predicted without its row.
 
-    Minus infinity if there are none, or only of rows that were held out: that is a result which has not seen all rows.
+    Minus infinity if there are none, if they are not finite, or if there are only those of rows that were held out: that is
+    a result which has not seen all rows.
     """
     rows = learned.left_out()
-    return -np.inf if rows is None or rows.held_out else rows.score
+    return -np.inf if rows is None or rows.held_out or not np.isfinite(rows.score) else rows.score
 
 
 # the result ---------------------------------------------------------------------------------------------------------------

@@ -177,7 +177,8 @@ class Refinement:
 
         None if the result of training stays: it has no held-out rows, sweeps do not converge, or after Ctrl-C.
         """
-        if self.stay_out and verdict is not None:
+        if self.stay_out:
+            assert verdict is not None, "rows that stay out are held out"
             others, _ = self.source.without(self.held, (self.run.seed, 0))
             return None if verdict.enough else Settled(verdict.tried, self.design.Z, others)
         sites = for_all_rows(self.run.store.sites if verdict is None else verdict.tried.row_sites, self.rest, self.source)
