@@ -22,12 +22,12 @@ from scipy.linalg.blas import dsymm, dsymv, dsyr2k, dsyrk
 from ..numerics import (
     CACHE,
     Factor,
+    RightFactor,
     blas,
     blocks,
     epsilon,
     factor_dtype,
     mirror_lower,
-    product_of_rows,
     refined,
     row_blocks,
     scaled_plus_identity,
@@ -237,17 +237,18 @@ class CoupledSystem:
         return var
 
     @cached_property
-    def _halves(self) -> np.ndarray:
-        """(n, C n) transposes of L⁻¹ B_c, side by side, for predictions. Frees the A_c⁻¹, which need as much memory."""
-        n, C = self.pi.shape
-        inverse, out = self.inverse, np.empty((n, C * n))
-        for c in range(C):
-            B = inverse[c] * self.root[:, c]
-            B *= self.root[:, c, None]
-            self.P.whiten_rows(B)
-            out[:, c * n : (c + 1) * n] = B
+    def _halves(self) -> RightFactor:
+        """Transposes of L⁻¹ B_c, (n, C n), for predictions. Frees the A_c⁻¹, which need as much memory."""
+        out = RightFactor(self._half(c) for c in range(self.pi.shape[1]))
         self.__dict__.pop("inverse", None)
         return out
+
+    def _half(self, c: int) -> np.ndarray:
+        """Return the transpose of L⁻¹ B_c, (n, n)."""
+        B = self.inverse[c] * self.root[:, c]
+        B *= self.root[:, c, None]
+        self.P.whiten_rows(B)
+        return B
 
     def predict_cov(self, Ks: np.ndarray, kd: np.ndarray) -> np.ndarray:
         """Return covariances (m, C, C) at new points, for Ks (n, m) or (C, n, m) and kd (m,) or (C, m). [RJV] (27)"""
@@ -262,8 +263,7 @@ class CoupledSystem:
         (n, C), m = self.pi.shape, Ks.shape[1]
         out = np.empty((m, C, C))
         for some in blocks(m, 1, NEW_POINTS_PER_BLOCK):
-            half = product_of_rows(whole_strips(Ks[:, some].T), self._halves)
-            half = np.ascontiguousarray(half[: some.stop - some.start]).reshape(-1, C, n)
+            half = self._halves.times_strips(whole_strips(Ks[:, some].T))[: some.stop - some.start].reshape(-1, C, n)
             np.matmul(half, np.swapaxes(half, 1, 2), out=out[some])
         var = np.einsum("mcc->mc", out)
         least = var + SMALLEST_VARIANCE * kd[:, None]
