@@ -9,7 +9,7 @@ from gpclass import GPClassifier
 from gpclass.gaussian.coupled_system import CoupledSystem
 from gpclass.kernels import RBF, Constant, Matern32, PerClass, Periodic
 from gpclass.kernels.cross import CrossCovariances, covariances_with
-from gpclass.numerics import Factor, RightFactor, whole_strips
+from gpclass.numerics import Factor, RightFactor, strips_times_lower, whole_strips
 
 COLUMNS = 5
 
@@ -76,9 +76,9 @@ def test_products_of_blas_round_a_row_alike_in_any_batch(n, q):
 
     def products(some):
         strips = whole_strips(some)
-        product = right.times_strips(strips)
+        products = right.times_strips(strips), strips_times_lower(strips, factor.inverse_root())
         factor.whiten_strips(strips)
-        return np.hstack([product, strips])[: len(some)]
+        return np.hstack([*products, strips])[: len(some)]
 
     all_rows = products(rows)
     for start, stop in ((0, 1), (3, 4), (7, 40), (100, 131), (1029, 1030)):

@@ -36,6 +36,7 @@ from .linalg import (
     row_blocks,
     scale_lower,
     scaled_plus_identity,
+    strips_times_lower,
     symmetric_product,
     whole_strips,
 )
@@ -95,6 +96,7 @@ __all__ = [
     "scale_lower",
     "scaled_plus_identity",
     "single_precision",
+    "strips_times_lower",
     "symmetric_product",
     "whole_strips",
     "winner_probabilities",

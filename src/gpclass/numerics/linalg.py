@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import LinAlgError
-from scipy.linalg.blas import dgemm
+from scipy.linalg.blas import dgemm, dtrmm
 
 from .blocks import even_blocks
 from .precision import blas, lapack
@@ -90,12 +90,12 @@ class RightFactor:
         self._panels = [panel for A in matrices for panel in _panels(A)]
         self._width = sum(tiles[0].shape[1] for tiles in self._panels)
 
-    def times_strips(self, rows: np.ndarray) -> np.ndarray:
-        """Return the product (m, q) of `whole_strips` of rows (m, n) with the matrices, in C order.
+    def times_strips(self, rows: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+        """Return the product (m, q) of `whole_strips` of rows (m, n) with the matrices, in C order or in `out`.
 
         A row has the same product in any strips, to the last bit.
         """
-        out, column = np.empty((len(rows), self._width)), 0
+        out, column = np.empty((len(rows), self._width)) if out is None else out, 0
         for tiles in self._panels:
             part, i = np.zeros((len(rows), tiles[0].shape[1]), order="F"), 0
             for tile in tiles:
@@ -111,6 +111,11 @@ def _panels(A: np.ndarray) -> Iterator[list[np.ndarray]]:
     """Yield some columns of A after others, each time as a list of tiles (in Fortran order) from top to bottom."""
     for columns in even_blocks(A.shape[1], TILE_COLUMNS):
         yield [np.array(A[rows, columns], order="F") for rows in even_blocks(len(A), SUM_LENGTH)]
+
+
+def strips_times_lower(rows: np.ndarray, L: np.ndarray) -> np.ndarray:
+    """Return rows @ L (m, n) in Fortran order, for `whole_strips` of rows and lower triangular L in C order."""
+    return dtrmm(1.0, L.T, rows, side=1, lower=0, trans_a=1)
 
 
 def mirror_lower(A: np.ndarray) -> np.ndarray:
@@ -243,6 +248,11 @@ class Factor:
         self.invert()
         spent, self._lower = self._lower, np.empty((0, 0))
         return lapack("lauum", spent)(spent.T, lower=0, overwrite_c=1)[0].T
+
+    def root(self) -> np.ndarray:
+        """Return L, with zeros above the diagonal, in a new array."""
+        L = self._lower.copy()
+        return invert_upper(L.T).T if self._inverted else L
 
     def inverse_root(self) -> np.ndarray:
         """Return L⁻¹, with zeros above the diagonal, in a new array."""
