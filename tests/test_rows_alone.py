@@ -9,7 +9,7 @@ from gpclass import GPClassifier
 from gpclass.gaussian.coupled_system import CoupledSystem
 from gpclass.kernels import RBF, Constant, Matern32, PerClass, Periodic
 from gpclass.kernels.cross import CrossCovariances, covariances_with
-from gpclass.numerics import Factor, product_of_rows, whole_strips
+from gpclass.numerics import Factor, RightFactor, strips_times_lower, whole_strips
 
 COLUMNS = 5
 
@@ -71,14 +71,14 @@ def test_products_of_blas_round_a_row_alike_in_any_batch(n, q):
     """Shapes at which OpenBLAS uses another method depending on the number of rows, on some processors."""
     rng = np.random.default_rng(n)
     rows, A = rng.normal(size=(1030, n)), rng.normal(size=(n, q))
-    factor = Factor(A @ A.T + n * np.eye(n))
+    right, factor = RightFactor([A, rng.normal(size=(n, 5))]), Factor(A @ A.T + n * np.eye(n))
     factor.diag_inverse()  # the factor is inverted from this number of rows on
 
     def products(some):
         strips = whole_strips(some)
-        product = product_of_rows(strips, A)
+        products = right.times_strips(strips), strips_times_lower(strips, factor.inverse_root())
         factor.whiten_strips(strips)
-        return np.hstack([product, strips])[: len(some)]
+        return np.hstack([*products, strips])[: len(some)]
 
     all_rows = products(rows)
     for start, stop in ((0, 1), (3, 4), (7, 40), (100, 131), (1029, 1030)):
@@ -92,8 +92,16 @@ def test_whole_strips_append_the_last_row(m):
     assert len(strips) % 8 == 0
     assert_array_equal(strips[:m], rows)
     assert_array_equal(strips[m:], np.tile(rows[-1], (len(strips) - m, 1)))
-    A = np.random.default_rng(1).normal(size=(7, 3))
-    assert_allclose(product_of_rows(strips, A)[:m], rows @ A, rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize("widths", [[3], [1, 480, 481], [1000]])
+@pytest.mark.parametrize("n", [1, 256, 257, 600])
+def test_products_with_matrices_side_by_side(widths, n):
+    rng = np.random.default_rng(n)
+    rows, matrices = rng.normal(size=(16, n)), [rng.normal(size=(n, q)) for q in widths]
+    got = RightFactor(iter(matrices)).times_strips(whole_strips(rows))
+    assert got.flags.c_contiguous
+    assert_allclose(got, rows @ np.hstack(matrices), rtol=0, atol=1e-12)  # sums of 600 numbers of size one
 
 
 @pytest.mark.parametrize(

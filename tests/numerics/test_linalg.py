@@ -72,6 +72,7 @@ def test_what_is_done_in_place(n, inverted):
     factor = Factor(lower)
     if inverted:
         assert_allclose(factor.inverse_root(), np.linalg.inv(L), rtol=TOL, atol=TOL)
+    assert_allclose(factor.root(), L, rtol=TOL, atol=TOL)
     white = X.copy()
     factor.whiten_rows(white)
     assert_allclose(white, np.linalg.solve(L, X.T).T, rtol=TOL, atol=TOL * 10)

@@ -6,11 +6,12 @@ The linear algebra is in `coupled_system`.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from ..numerics import product_of_rows, whole_strips
+from ..numerics import RightFactor, whole_strips
 from .coupled_system import CoupledSystem
 from .sites import Sites, matrix_cavity
 
@@ -87,10 +88,15 @@ class CoupledPosterior:
         if m == 0:
             mean = np.empty((0, self.nu.shape[1]))
         elif Ks.ndim == 2:
-            mean = product_of_rows(whole_strips(Ks.T), np.ascontiguousarray(self.alpha))[:m]
+            mean = self._alpha_columns.times_strips(whole_strips(Ks.T))[:m]
         else:
             mean = np.stack([k.T @ a for k, a in zip(Ks, self.alpha.T, strict=True)], axis=1)
         return mean, self.system.predict_cov(Ks, kd)
+
+    @cached_property
+    def _alpha_columns(self) -> RightFactor:
+        """α, as a factor of products for predictions."""
+        return RightFactor([self.alpha])
 
     def gradient(self, *pairs: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
         return self.system.gradient(self.alpha, *pairs)

@@ -7,7 +7,7 @@ gradient L⁻¹ B_c = (L⁻¹ - L⁻¹ H_cᵀ) D_c.
 
 At a new point with covariances k, the same for all classes, everything follows from h_c = L⁻¹ B_c k. Since Σ_c h_c = Lᵀk,
 kᵀB_c k = h_cᵀ Σ_d h_d: the covariance of classes c ≠ d is h_cᵀh_d, and the variance of class c is the prior's minus the
-covariances with the other classes.
+covariances with the other classes. The last h_c is Lᵀk minus the others, which takes half of a product: L is triangular.
 
 [RJV] Riihimäki, Jylänki & Vehtari 2013, appendix B.
 """
@@ -22,15 +22,16 @@ from scipy.linalg.blas import dsymm, dsymv, dsyr2k, dsyrk
 from ..numerics import (
     CACHE,
     Factor,
+    RightFactor,
     blas,
     blocks,
     epsilon,
     factor_dtype,
     mirror_lower,
-    product_of_rows,
     refined,
     row_blocks,
     scaled_plus_identity,
+    strips_times_lower,
     symmetric_product,
     whole_strips,
 )
@@ -45,7 +46,7 @@ STRONG_SITE = 1e-3  # π times the prior variance above which variances are comp
 STRONG_SITE_SINGLE = 1e-2  # the same with factors of float32
 ACCURATE = 3e-12  # eps × condition of A below which predictions are accurate to 1e-6 without refinement
 PREDICTION_REFINEMENTS = 2  # number of refinement steps of other predictions
-NEW_POINTS_PER_BLOCK = 256
+NEW_POINTS_PER_BLOCK = 384
 
 
 class CoupledSystem:
@@ -237,17 +238,21 @@ class CoupledSystem:
         return var
 
     @cached_property
-    def _halves(self) -> np.ndarray:
-        """(n, C n) transposes of L⁻¹ B_c, side by side, for predictions. Frees the A_c⁻¹, which need as much memory."""
-        n, C = self.pi.shape
-        inverse, out = self.inverse, np.empty((n, C * n))
-        for c in range(C):
-            B = inverse[c] * self.root[:, c]
-            B *= self.root[:, c, None]
-            self.P.whiten_rows(B)
-            out[:, c * n : (c + 1) * n] = B
+    def _halves(self) -> tuple[RightFactor, np.ndarray]:
+        """Transposes of L⁻¹ B_c of all classes but the last, and L (n, n), for predictions.
+
+        Frees the A_c⁻¹, which need as much memory.
+        """
+        out = RightFactor(self._half(c) for c in range(self.pi.shape[1] - 1)), self.P.root()
         self.__dict__.pop("inverse", None)
         return out
+
+    def _half(self, c: int) -> np.ndarray:
+        """Return the transpose of L⁻¹ B_c, (n, n)."""
+        B = self.inverse[c] * self.root[:, c]
+        B *= self.root[:, c, None]
+        self.P.whiten_rows(B)
+        return B
 
     def predict_cov(self, Ks: np.ndarray, kd: np.ndarray) -> np.ndarray:
         """Return covariances (m, C, C) at new points, for Ks (n, m) or (C, n, m) and kd (m,) or (C, m). [RJV] (27)"""
@@ -259,16 +264,27 @@ class CoupledSystem:
         return self._predict_by_class(np.broadcast_to(Ks, (C, *Ks.shape[-2:])), np.broadcast_to(kd, (C, m)))
 
     def _predict_shared(self, Ks, kd):
-        (n, C), m = self.pi.shape, Ks.shape[1]
+        C, m = self.pi.shape[1], Ks.shape[1]
         out = np.empty((m, C, C))
         for some in blocks(m, 1, NEW_POINTS_PER_BLOCK):
-            half = product_of_rows(whole_strips(Ks[:, some].T), self._halves)
-            half = np.ascontiguousarray(half[: some.stop - some.start]).reshape(-1, C, n)
-            np.matmul(half, np.swapaxes(half, 1, 2), out=out[some])
+            self._inner_products(Ks[:, some], out[some])
         var = np.einsum("mcc->mc", out)
         least = var + SMALLEST_VARIANCE * kd[:, None]
         var[...] = np.maximum(kd[:, None] - (out.sum(2) - var), least)
         return out
+
+    def _inner_products(self, Ks, out):
+        """Write the inner products h_cᵀh_d (m, C, C) at new points to `out`, for Ks (n, m)."""
+        (n, C), m, strips = self.pi.shape, Ks.shape[1], whole_strips(Ks.T)
+        halves, L = self._halves
+        rows = np.empty((len(strips), C, n))  # h_c of all classes but the last, and their sum over all classes
+        halves.times_strips(strips, rows.reshape(len(strips), C * n))
+        rows[:, -1] = strips_times_lower(strips, L)
+        np.matmul(rows[:m], np.swapaxes(rows[:m], 1, 2), out=out)
+        # from products with the sum to those with the last h_c
+        out[:, :, -1] -= out[:, :, :-1].sum(2)
+        out[:, -1, -1] -= out[:, :-1, -1].sum(1)
+        out[:, -1, :-1] = out[:, :-1, -1]
 
     def _predict_by_class(self, Ks, kd):
         C, n, m = Ks.shape

@@ -10,6 +10,7 @@ from itertools import product
 
 import numpy as np
 
+from ..numerics.blocks import even_blocks
 from .arrays import Array
 
 TILE_SIDE = 192  # rows and columns of a square tile of 0.3 MB; a power of two would make transposing slow
@@ -76,15 +77,15 @@ def multiply(A: Array, B: Array, out: Array | None = None, few: bool = False) ->
     if len(A) == 1 or work <= ONE_THREAD_WORK or work >= (SHARED_WORK_IF_FEW if few else SHARED_WORK):
         np.dot(A, B, out=out)
     elif B.shape[1] > TILE_SIDE:
-        for part in _even_ranges(B.shape[1], max(TILE_SIDE, ONE_THREAD_WORK // A.size)):
+        for part in even_blocks(B.shape[1], max(TILE_SIDE, ONE_THREAD_WORK // A.size)):
             out[:, part] = multiply(A, B[:, part])
     elif len(B) > 1.5 * INNER_LENGTH and len(A) > LONG_STRIP:
-        first, *others = _even_ranges(len(B), INNER_LENGTH)
+        first, *others = even_blocks(len(B), INNER_LENGTH)
         multiply(A[:, first], B[first], out)
         for part in others:
             out += multiply(A[:, part], B[part])
     else:
-        for part in _even_ranges(len(A), max(1, ONE_THREAD_WORK // B.size)):
+        for part in even_blocks(len(A), max(1, ONE_THREAD_WORK // B.size)):
             np.dot(A[part], B, out=out[part])
     return out
 
@@ -92,12 +93,6 @@ def multiply(A: Array, B: Array, out: Array | None = None, few: bool = False) ->
 def summed_product(A: Array, B: Array) -> float:
     """Return Σ A_ij B_ij. (`np.vdot` would use several threads.)"""
     return np.einsum("ij,ij->", A, B)
-
-
-def _even_ranges(n: int, most: int) -> list[slice]:
-    """Return ranges of nearly equal length, at most `most`. A short last range would make a slow product."""
-    count = -(-n // most)
-    return _ranges(n, -(-n // count))
 
 
 def _ranges(n: int, size: int) -> list[slice]:

@@ -25,3 +25,9 @@ def blocks(n: int, width: int, numbers: int = MEMORY, least: int = 1) -> Iterato
     size = max(least, numbers // max(1, width))
     for i in range(0, n, size):
         yield slice(i, min(i + size, n))
+
+
+def even_blocks(n: int, most: int) -> Iterator[slice]:
+    """Return slices of nearly equal length, at most `most`, that cover rows 0 … n - 1. A short last one would be slow."""
+    count = max(1, -(-n // most))
+    return blocks(n, 1, -(-n // count))

@@ -12,19 +12,21 @@ A factor and all arrays computed from it have the dtype of the matrix, float64 o
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from copy import copy
 from typing import Any
 
 import numpy as np
 from scipy.linalg import LinAlgError
-from scipy.linalg.blas import dgemm
+from scipy.linalg.blas import dgemm, dtrmm
 
+from .blocks import even_blocks
 from .precision import blas, lapack
 
 TRIANGLE_ROWS = 96  # rows per block: small, because the part of a diagonal block above the diagonal is wasted work
 STRIP_ROWS = 8  # rows of a product that BLAS computes together; rows beyond a multiple of it are rounded differently
 SUM_LENGTH = 256  # longest sum that BLAS adds up in the same order for any number of rows
+TILE_COLUMNS = 480  # most columns of a tile: a strip times a tile of 256 rows is then small enough for quick BLAS kernels
 RECURSIVE_SIZE = 120  # size from which triangles are inverted recursively, by halves
 ABOVE_DIAGONAL = np.triu(np.ones((TRIANGLE_ROWS, TRIANGLE_ROWS), bool), 1)  # mask for diagonal blocks
 
@@ -72,12 +74,48 @@ def whole_strips(rows: np.ndarray) -> np.ndarray:
     return out
 
 
-def product_of_rows(rows: np.ndarray, A: np.ndarray) -> np.ndarray:
-    """Return rows @ A (m, q) in Fortran order for `whole_strips` of rows (m, n) and A (n, q) in C order."""
-    out = np.zeros((len(rows), A.shape[1]), order="F")
-    for k in range(0, len(A), SUM_LENGTH):
-        dgemm(1.0, rows[:, k : k + SUM_LENGTH], A[k : k + SUM_LENGTH].T, beta=1.0, c=out, trans_b=1, overwrite_c=1)
-    return out
+class RightFactor:
+    """Matrices side by side, (n, q) together, that stand on the right of products with rows.
+
+    They are kept in tiles, each of which is contiguous in memory. A product with a few rows takes as long as reading the
+    matrices takes, and BLAS reads tiles up to twice as fast as it reads parts of longer rows.
+
+    Parameters
+    ----------
+    matrices : iterable of ndarrays of shape (n, q_1), (n, q_2), …
+        The matrices. An iterator can make one at a time.
+    """
+
+    def __init__(self, matrices: Iterable[np.ndarray]) -> None:
+        self._panels = [panel for A in matrices for panel in _panels(A)]
+        self._width = sum(tiles[0].shape[1] for tiles in self._panels)
+
+    def times_strips(self, rows: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+        """Return the product (m, q) of `whole_strips` of rows (m, n) with the matrices, in C order or in `out`.
+
+        A row has the same product in any strips, to the last bit.
+        """
+        out, column = np.empty((len(rows), self._width)) if out is None else out, 0
+        for tiles in self._panels:
+            part, i = np.zeros((len(rows), tiles[0].shape[1]), order="F"), 0
+            for tile in tiles:
+                j = i + len(tile)
+                dgemm(1.0, rows[:, i:j], tile, beta=1.0, c=part, overwrite_c=1)
+                i = j
+            out[:, column : column + part.shape[1]] = part
+            column += part.shape[1]
+        return out
+
+
+def _panels(A: np.ndarray) -> Iterator[list[np.ndarray]]:
+    """Yield some columns of A after others, each time as a list of tiles (in Fortran order) from top to bottom."""
+    for columns in even_blocks(A.shape[1], TILE_COLUMNS):
+        yield [np.array(A[rows, columns], order="F") for rows in even_blocks(len(A), SUM_LENGTH)]
+
+
+def strips_times_lower(rows: np.ndarray, L: np.ndarray) -> np.ndarray:
+    """Return rows @ L (m, n) in Fortran order, for `whole_strips` of rows and lower triangular L in C order."""
+    return dtrmm(1.0, L.T, rows, side=1, lower=0, trans_a=1)
 
 
 def mirror_lower(A: np.ndarray) -> np.ndarray:
@@ -210,6 +248,11 @@ class Factor:
         self.invert()
         spent, self._lower = self._lower, np.empty((0, 0))
         return lapack("lauum", spent)(spent.T, lower=0, overwrite_c=1)[0].T
+
+    def root(self) -> np.ndarray:
+        """Return L, with zeros above the diagonal, in a new array."""
+        L = self._lower.copy()
+        return invert_upper(L.T).T if self._inverted else L
 
     def inverse_root(self) -> np.ndarray:
         """Return L⁻¹, with zeros above the diagonal, in a new array."""
