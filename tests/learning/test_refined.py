@@ -9,15 +9,17 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 
 from gpclass import GPClassifier, load, save
-from gpclass.engines.inducing.training import MOST_REFINED, REFINED_WORK, WORTH_REFINING, Training
+from gpclass.engines.inducing import training
+from gpclass.engines.inducing.training import Training
 from gpclass.kernels import Matern32
 from gpclass.learning import begin, inducing_starts, learn_inducing
 from gpclass.learning import refine as module
 from gpclass.learning.calibration import Calibration, LeftOut
 from gpclass.learning.inducing import InducingInputs
 from gpclass.learning.objective import Objective
+from gpclass.learning.streams import Arrays
 from gpclass.learning.trainer import Trainer
-from gpclass.likelihoods import MultinomialProbit
+from gpclass.likelihoods import MultinomialProbit, Probit
 from gpclass.numerics import factor_dtype
 from gpclass.progress import keeping_best
 from gpclass.sparse import SVGP, ScalableEP
@@ -109,16 +111,21 @@ def interrupt_second(function, interrupt):
     return lambda summary, engine, *more: (interrupt if engine.n_inducing > 12 else function)(summary, engine, *more)
 
 
-def test_number_of_points_is_bounded_by_the_work():
-    training = Training()
-    for n, C in product((100, 1000, 4435, 20_000, 10**6), (1, 6)):
-        count = training.refined_count(n, C)
-        assert training.count(n) <= count <= min(n, MOST_REFINED)
-        if count > training.count(n):
-            assert n * C * count**2 <= REFINED_WORK
-            assert count >= WORTH_REFINING * training.count(n)
-    assert training.refined_count(3000, 1) == MOST_REFINED
-    assert training.refined_count(10**6, 3) == training.count(10**6)
+def test_number_of_points_is_bounded_by_time_and_memory():
+    engine = Training()
+    for n, C in product((100, 1000, 4435, 20_000, 60_000, 10**6), (1, 6, 26)):
+        count = engine.refined_count(n, C)
+        assert engine.count(n) <= count <= min(n, training.MOST_REFINED)
+        if count > engine.count(n):
+            least, most = training.REFINED_SIZES
+            assert C * count**2 <= min(max(training.REFINED_WORK / n, least), most)
+            assert n * count <= training.MOST_FEATURES
+            assert count >= training.WORTH_REFINING * engine.count(n)
+    assert engine.refined_count(3000, 1) == training.MOST_REFINED
+    assert engine.refined_count(6000, 10) == int(np.sqrt(training.REFINED_WORK / 6e4))
+    assert engine.refined_count(60_000, 10) == int(np.sqrt(training.REFINED_SIZES[0] / 10))
+    assert engine.refined_count(100_000, 1) == training.MOST_FEATURES / 100_000
+    assert engine.refined_count(10**6, 3) == engine.count(10**6)
 
 
 # rows that were held out decide ---------------------------------------------------------------------------------------
@@ -322,6 +329,27 @@ def test_sweeps_in_single_precision_come_first(rows, monkeypatch, variance, fail
     judged = module.converged(objective, design, ENGINE.row_sites(N, likelihood), judged=True)
     assert [fit.rows.phi.dtype for fit in fits] == [np.float64 if fails else np.float32]
     assert judged.status.change <= module.JUDGED_TOL
+
+
+def test_further_points_are_where_sites_have_large_precisions():
+    """In each of many clusters of rows there is a point if the row's sites are precise; otherwise clusters share points."""
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.uniform(0, 1, (300, 2)), rng.uniform(5, 6, (300, 2))])
+    precise = np.arange(600) >= 300
+    objective = Objective(X, np.ones(600), Matern32(1.0, 1.0), Probit(), replace(ENGINE, n_inducing=40), [])
+    source = Arrays(X, np.arange(600) % 2)
+    plain = inducing_starts.start_design(objective, source, 0, False).Z[0]
+    weighted = inducing_starts.start_design(objective, source, 0, False, weight=np.where(precise, 1.0, 1e-3)).Z[0]
+    assert 15 <= np.sum(plain[:, 0] > 3) <= 25
+    assert np.sum(weighted[:, 0] > 3) >= 35
+
+
+def test_precisions_of_rows():
+    sites = {"own_tau": np.array([[1.0, 2.0], [0.5, -3.0]]), "other_tau": np.ones((2, 2)), "own_nu": np.full((2, 2), 9.0)}
+    found = module.total_precisions(sites, np.array([0, 2]), 4)
+    assert_allclose(found, [5.0, 3.75, 2.5, 3.75])  # rows without sites count as the average
+    assert module.total_precisions({}, np.array([0, 2]), 4) is None
+    assert module.total_precisions({"tau": np.zeros((2, 1))}, np.array([0, 2]), 4) is None
 
 
 def test_rows_with_negative_precision_start_without_sites():

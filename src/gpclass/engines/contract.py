@@ -58,8 +58,8 @@ class Engine:
         The power of the likelihood of one copy with which an engine matches moments: below one for power EP. An observation
         is then 1/part copies of p(y | f)^part.
     single : bool
-        Whether fits in the context `numerics.single_precision` use float32 factorisations, as searches begin with, and "auto"
-        for a posterior on many rows. The posterior's `rounding` must then be that of float32, and the engine must have
+        Whether fits in the context `numerics.single_precision` use float32 factorisations, as searches begin with, and the
+        posterior of "auto" on many rows. The posterior's `rounding` must then be that of float32, and the engine must have
         `max_iter`.
     restorable : bool
         Whether a fit can be rebuilt from its `state` (see `restore`). Otherwise pickles hold the posterior itself, and there

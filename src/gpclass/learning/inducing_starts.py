@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import sklearn
@@ -14,18 +15,30 @@ from ..numerics.columns import Units
 from .inducing import InducingInputs
 from .objective import Objective
 from .streams import Source, Summary
+from .streams.order import sampled_rows
+from .streams.summary import SAMPLE_ROWS
 
 CLUSTER_ITERATIONS = 30  # largest number of iterations of k-means; more do not improve the fits
 
 
 def start_design(
-    objective: Objective, source: Source, seed: int, moving: bool, draw: int | Sequence[int] | None = None
+    objective: Objective,
+    source: Source,
+    seed: int,
+    moving: bool,
+    draw: int | Sequence[int] | None = None,
+    weight: np.ndarray | None = None,
 ) -> InducingInputs:
     """Return the design with inducing inputs selected from the rows of a source, as the engine of the objective says.
 
-    `moving` is whether they are parameters, `draw` the seed of the selection if it is not that of the rows' sample.
+    `moving` is whether they are parameters, `draw` the seed of the selection if it is not that of the rows' sample. `weight`
+    (n,) are further weights of all rows in clusters.
     """
     summary = source.look((seed, 0))
+    if weight is not None:
+        own = 1.0 if summary.row_weight is None else summary.row_weight
+        some = sampled_rows(source.n_rows, (seed, 0), SAMPLE_ROWS)
+        summary = replace(summary, row_weight=own * weight[some])
     rng = np.random.default_rng(seed if draw is None else draw)
     n_latents = objective.likelihood.n_latents
     Z = start_inputs(summary, objective.engine, source.n_rows, n_latents, rng, objective.kernel)

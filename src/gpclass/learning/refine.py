@@ -158,9 +158,14 @@ class Refinement:
 
     @cached_property
     def design(self) -> InducingInputs:
-        """The design with the points of training, and more as `inputs` says."""
+        """The design with the points of training, and more as `inputs` says.
+
+        Centres of clusters are where the sites say much: rows between classes need more points than rows far inside one.
+        """
         more = replace(self.run.engine, n_inducing=self.count - self.few.shape[1])
-        further = start_design(replace(self.objective, engine=more), self.source, self.seed, False, draw=[self.seed, 1])
+        weight = total_precisions(self.run.store.sites, self.rest, self.source.n_rows)
+        draw = [self.seed, 1]
+        further = start_design(replace(self.objective, engine=more), self.source, self.seed, False, draw, weight)
         return replace(further, Z=np.concatenate([self.few, further.Z], axis=1))
 
     def verdict(self) -> Verdict:
@@ -232,6 +237,18 @@ def for_all_rows(sites: RowSites, rows: np.ndarray, source: Source) -> RowSites:
     for name, part in sites.items():
         found[name][rows] = part
     return found
+
+
+def total_precisions(sites: RowSites, rows: np.ndarray, n: int) -> np.ndarray | None:
+    """Return the sum of the precisions of the sites of each of n rows, given those of some; None if there are no sites.
+
+    Rows without a site count as the average: training has not seen them.
+    """
+    parts = [np.maximum(part, 0.0).reshape(len(part), -1).sum(1) for name, part in sites.items() if name.endswith("tau")]
+    total = np.zeros(n)
+    total[rows] = sum(parts)
+    known = total > 0
+    return np.where(known, total, total[known].mean()) if np.any(known) else None
 
 
 def proper(sites: RowSites | None) -> RowSites | None:

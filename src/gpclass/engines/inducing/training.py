@@ -18,9 +18,12 @@ ROWS_PER_INDUCING, INDUCING_RANGE, MIN_INDUCING = 20, (100, 200), 20
 # of steps is at least that of FEWEST_STEPS and no more than that of MOST_STEPS, which both depend on the size of minibatches
 DEFAULT_PASSES, ROWS_RANGE = 20, (300_000, 2_400_000)
 FEWEST_STEPS, MOST_STEPS = (500, 1500), (4000, 12000)
-# `refine`: largest product of rows, latent functions and the square of the number of inducing points, and largest number of
-# these. Fewer than so many times the number of training are not worth the time (`benchmarks/many_rows.py`)
-REFINED_WORK, MOST_REFINED, WORTH_REFINING = 1.1e10, 1500, 1.5
+# `refine`: a posterior with M inducing points has C M² numbers, for C latent functions. They are so many that this number
+# times that of the rows, which is the time of a sweep, is REFINED_WORK, but within the range REFINED_SIZES: with many rows
+# training takes longer, too. There are at most MOST_FEATURES features of all rows, and M is at most MOST_REFINED. Fewer than
+# WORTH_REFINING times the number of training are not worth the time (`benchmarks/many_rows.py`)
+REFINED_WORK, REFINED_SIZES, MOST_FEATURES = 4e10, (3.3e6, 1e7), 6e7
+MOST_REFINED, WORTH_REFINING = 1500, 1.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +113,8 @@ class Training(Inducing):
         count = self.count(n_rows)
         if self.refine > 1:
             return max(count, min(int(self.refine), n_rows))
-        most = min(MOST_REFINED, n_rows, int(np.sqrt(REFINED_WORK / (n_rows * n_latents))))
+        size = np.clip(REFINED_WORK / n_rows, *REFINED_SIZES)
+        most = min(MOST_REFINED, n_rows, int(MOST_FEATURES / n_rows), int(np.sqrt(size / n_latents)))
         return most if most >= WORTH_REFINING * count else count
 
     def passes(self, n_rows: int) -> int:
