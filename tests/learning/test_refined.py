@@ -93,6 +93,18 @@ def test_a_posterior_that_does_not_converge_is_not_used(rows, monkeypatch):
     assert len(model.inputs_) == 12
 
 
+@pytest.mark.parametrize("error", [MemoryError("no room"), np.linalg.LinAlgError("not positive definite")])
+def test_a_failure_keeps_the_result_of_training(rows, monkeypatch, error):
+    def fail(*_, **__):
+        raise error
+
+    monkeypatch.setattr(module, "converged", fail)
+    with pytest.warns(ConvergenceWarning, match=f"{N} inducing points failed, so .* of training on 12: {error}"):
+        model = GPClassifier("matern32", inference=ENGINE, random_state=0).fit(*rows)
+    assert len(model.inputs_) == 12
+    assert model.score(*rows) > 0.7
+
+
 def test_interruption_keeps_the_result_of_training(rows, monkeypatch):
     def interrupt(*_):
         raise KeyboardInterrupt

@@ -64,7 +64,7 @@ def refined(objective: Objective, learned: Learned, run: Trainer, source: Source
     Returns
     -------
     Learned
-        `learned` itself, with the engine of the objective, if Ctrl-C comes before the end.
+        `learned` itself, with the engine of the objective, if more points fail or Ctrl-C comes before the end.
     """
     learned = replace(learned, posterior=replace(learned.posterior, engine=objective.engine))
     there = replace(objective, engine=run.engine, kernel=learned.kernel, likelihood=learned.likelihood)
@@ -75,6 +75,14 @@ def refined(objective: Objective, learned: Learned, run: Trainer, source: Source
         with phase("more inducing points"):
             verdict = refinement.verdict() if len(refinement.held) else None
             settled = refinement.settled(verdict)
+    except (*FAILURES, MemoryError) as error:
+        warnings.warn(
+            f"{refinement.count} inducing points failed, so the posterior is that of training on "
+            f"{refinement.few.shape[1]}: {error}",
+            ConvergenceWarning,
+            stacklevel=outside(),
+        )
+        return learned
     except KeyboardInterrupt:
         if not stops_here("the training on minibatches"):
             raise
