@@ -11,11 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
 
 from ..progress import interrupted, phase, shown, stops_here
+from .curvature import for_more_rows
 from .history import Search, best_of, evaluations_of, search_name
 from .objective import FAILURES, Objective
 from .parallel import until_interrupted
@@ -31,6 +33,7 @@ def maximise(
     rivals: Sequence[Any] = (),
     needed: float | None = None,
     n_jobs: int | None = 1,
+    metrics: Sequence[np.ndarray | None] = (),
 ) -> Search:
     """Maximise an objective by L-BFGS-B from each of several starts.
 
@@ -52,6 +55,8 @@ def maximise(
         Stop a run as soon as it is clear whether its maximum is above this value.
     n_jobs : int or None, default=1
         Number of processes for the runs from several starts; see `in_parallel`.
+    metrics : sequence of ndarray of shape (p, p), optional
+        The inverse curvatures to expect at the first starts; None for those where it is not known.
 
     Returns
     -------
@@ -63,8 +68,8 @@ def maximise(
         If the objective cannot be evaluated at any of the starts.
     """
     arguments = [
-        (objective, number, start, max_iter, fewer, needed, search_name(number, len(starts)))
-        for number, start in enumerate(starts)
+        (objective, number, start, metric, max_iter, fewer, needed, search_name(number, len(starts)))
+        for number, (start, metric) in enumerate(zip_longest(starts, metrics))
     ]
     with shown(verbose):
         one = len(starts) == 1
@@ -78,11 +83,11 @@ def maximise(
     return search
 
 
-def _search_from(objective, number, start, max_iter, fewer, needed, name) -> tuple[Search, Exception | None]:
+def _search_from(objective, number, start, metric, max_iter, fewer, needed, name) -> tuple[Search, Exception | None]:
     """Return the search from one start, and the error if the start cannot be evaluated."""
     search = Search()
     with phase(name):
-        start, metric, _ = improved(objective, fewer, np.asarray(start, float), max_iter)
+        start, metric, _ = improved(objective, fewer, np.asarray(start, float), max_iter, metric=metric)
         try:
             Run(objective, number, search, metric, needed=needed).go(start, max_iter)
         except NoStart as failure:
@@ -91,28 +96,31 @@ def _search_from(objective, number, start, max_iter, fewer, needed, name) -> tup
 
 
 def improved(
-    objective: Objective, fewer: Objective | None, start: np.ndarray, max_iter: int, value_tol: float = VALUE_TOL
+    objective: Objective,
+    fewer: Objective | None,
+    start: np.ndarray,
+    max_iter: int,
+    value_tol: float = VALUE_TOL,
+    metric: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray | None, float]:
     """Return the end of a search on fewer rows, the inverse curvature to expect there, and the value on fewer rows.
 
-    Return `start`, None and NaN if `fewer` is None or the search fails.
+    `metric` is the inverse curvature to expect at `start`, on all rows. Return `start`, `metric` and NaN if `fewer` is None
+    or the search fails.
     """
     if fewer is None:
-        return start, None, np.nan
+        return start, metric, np.nan
     search = Search()
-    better, metric, _ = improved(fewer, fewer.of_fewer_rows(), start, max_iter, value_tol)
-    run = Run(fewer, 0, search, metric, value_tol, confirm=False, left=max(LEFT_GAIN_ON_FEWER, value_tol))
+    on_fewer = for_more_rows(metric, len(objective.X), len(fewer.X))
+    better, on_fewer, _ = improved(fewer, fewer.of_fewer_rows(), start, max_iter, value_tol, on_fewer)
+    run = Run(fewer, 0, search, on_fewer, value_tol, confirm=False, left=max(LEFT_GAIN_ON_FEWER, value_tol))
     try:
         with phase(f"first on {len(fewer.X)} of {len(objective.X)} rows"):
             run.go(better, max_iter)
     except NoStart:
-        return start, None, np.nan
+        return start, metric, np.nan
     assert search.best is not None, "a run begins with an evaluation"
-    if run.inverse_curvature is None:
-        return search.best.theta, None, search.best.value
-    # curvature grows with the number of rows, but less than in proportion: later rows add less information
-    metric = run.inverse_curvature * np.sqrt(len(fewer.X) / len(objective.X))
-    return search.best.theta, metric, search.best.value
+    return search.best.theta, for_more_rows(run.inverse_curvature, len(fewer.X), len(objective.X)), search.best.value
 
 
 def _challenged(objective: Objective, search: Search, max_iter: int, rivals: Sequence[Any], number: int) -> None:
