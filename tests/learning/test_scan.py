@@ -215,19 +215,28 @@ def several_columns(n, D, seed):
 
 def test_the_metric_maps_differences_of_slopes_along_the_line_to_the_step(monkeypatch):
     monkeypatch.setattr("gpclass.learning.scan.SCAN_TOL", 1e-6)
-    objective = problem(*several_columns(90, 5, 0), NestedEP(), RBF([2.0] * 5, 4.0))
-    ((theta, metric),) = scanned_starts(objective, objective.theta)
+    objective = problem(*several_columns(90, 5, 0), NestedEP(), RBF([4.0] * 5, 4.0))  # the best of its line
+    ((_, metric, _),) = scanned_starts(objective, objective.theta)
     step = np.log(2) * varying_lengthscales(objective.kernel)
-    drop = objective.evaluate(theta - step).gradient - objective.evaluate(theta + step).gradient
+    drop = objective.evaluate(objective.theta - step).gradient - objective.evaluate(objective.theta + step).gradient
     assert_allclose(metric @ drop, 2 * step, atol=1e-4)  # slopes have the error of posteriors that converge to 1e-6
     assert np.all(np.linalg.eigvalsh(metric) > 0)
+
+
+def test_the_start_is_a_first_step_uphill():
+    for seed in range(3):
+        objective = problem(*several_columns(90, 5, seed), NestedEP(), RBF([2.0] * 5, 4.0))
+        (start,) = scanned_starts(objective, objective.theta)
+        line = objective.theta + np.log(2) * np.outer(np.arange(-3, 4), varying_lengthscales(objective.kernel))
+        assert objective.evaluate(start.ahead).value > max(objective.evaluate(point).value for point in line)
+        assert np.max(np.abs(start.step)) <= 1 + 1e-12
 
 
 def test_the_metric_saves_evaluations():
     counts = []
     for seed in range(4):
         objective = problem(*several_columns(80, 8, seed), NestedEP(), Matern32([4.0] * 8, 4.0))
-        ((theta, metric),) = scanned_starts(objective, objective.theta)
+        ((theta, metric, _),) = scanned_starts(objective, objective.theta)
         plain, begun = maximise(objective, [theta]), maximise(objective, [theta], metrics=[metric])
         assert begun.best.value == pytest.approx(plain.best.value, abs=1e-3)  # what searches may leave
         counts.append([len(plain.history), len(begun.history)])

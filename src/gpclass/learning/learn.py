@@ -24,7 +24,7 @@ from .learned import Learned, learned_from
 from .objective import Objective
 from .optimise import maximise
 from .rivals import rivals_of, whole_searches
-from .scan import scanned_starts
+from .scan import Start, scanned_starts
 from .streams import Source
 
 POSTERIOR = "posterior"  # name of the phase after the search
@@ -70,13 +70,13 @@ def learn(
             "none: use inference='ep' (two classes), 'nested-ep' (several), or 'ivm' for many rows"
         )
     try:
-        metrics: list[np.ndarray | None] = []
+        found = [Start(theta) for theta in starts]
         if scan and starts:
             with phase("scan over lengthscales"):
-                found = scanned_starts(objective, starts[0])
+                first, *further = scanned_starts(objective, starts[0])
             # with minibatches, runs from further starts would multiply the time
-            found = found[:1] if engine.minibatches else found
-            starts, metrics = [*(one.theta for one in found), *starts[1:]], [one.metric for one in found]
+            found = [first, *([] if engine.minibatches else further), *found[1:]]
+            starts = [one.theta for one in found]
         match engine.design:
             case "inducing inputs":
                 learned = learn_inducing(objective, starts, max_iter, stream, seed)
@@ -85,7 +85,7 @@ def learn(
             case "active rows":
                 learned = _learn_active_rows(objective, starts, stream, seed)
             case _:
-                learned = _learn_all_rows(objective, starts, metrics, max_iter, n_jobs)
+                learned = _learn_all_rows(objective, found, max_iter, n_jobs)
     except NotPositiveDefinite as error:
         raise _with_eigenvalue(error, objective) from error
     n_rows = len(objective.X) if stream is None else stream[0].n_rows
@@ -108,13 +108,14 @@ def _with_eigenvalue(error: NotPositiveDefinite, objective: Objective) -> NotPos
     )
 
 
-def _learn_all_rows(objective, starts, metrics, max_iter, n_jobs):
+def _learn_all_rows(objective, starts, max_iter, n_jobs):
     if not starts:
         with phase(POSTERIOR):
             found = objective.fit(objective.theta)
         return Learned(found.fit, found.kernel, found.likelihood, objective.X, [], 1)
     fewer, rivals = objective.of_fewer_rows(), rivals_of(objective)
-    search = maximise(objective, starts, max_iter, 0, fewer, rivals, n_jobs=n_jobs, metrics=metrics)
+    points, metrics = [start.ahead for start in starts], [start.metric for start in starts]
+    search = maximise(objective, points, max_iter, 0, fewer, rivals, n_jobs=n_jobs, metrics=metrics)
     with phase(POSTERIOR):
         return learned_from(search, objective.finish(search.best), objective.X)
 

@@ -7,7 +7,7 @@ on few rows. If the scan finds one maximum, the search starts there. If it finds
 a comparison on more rows decide between them.
 
 Slopes at neighbouring factors also show the curvature along the common factor, which the search then need not learn: it is
-large as a rule, and the slopes of the other parameters change along it too.
+large as a rule, and the slopes of the other parameters change along it too. With it they give the first step of the search.
 
 Few rows cannot show structure that is shorter than the distance between them. If the evidence of few rows is not clearly
 better than that of guessing, the scan is repeated on more rows. If that does not help, the given start remains a candidate.
@@ -31,7 +31,7 @@ from ..kernels import Kernel
 from ..numerics.columns import column_spread, lengthscale_span
 from ..progress import interrupted, phase
 from ..registry import registered
-from .curvature import for_more_rows, updated_curvature
+from .curvature import for_more_rows, free_gradient, updated_curvature
 from .doubts import guessing_evidence
 from .objective import FAILURES, Evaluation, Objective
 from .optimise import improved
@@ -58,6 +58,12 @@ class Start(NamedTuple):
 
     theta: np.ndarray
     metric: np.ndarray | None = None  # inverse curvature (p, p) to expect there
+    step: np.ndarray | float = 0.0  # the first step uphill, by slopes on few rows
+
+    @property
+    def ahead(self) -> np.ndarray:
+        """The point after the first step, from which a search needs one evaluation less."""
+        return self.theta + self.step
 
 
 @dataclass(frozen=True)
@@ -68,7 +74,7 @@ class _Line:
     values: np.ndarray  # minus infinity if the evaluation failed
     evidence: float  # the largest log evidence
     given: int  # index of the given start
-    metric: np.ndarray | None  # inverse curvature near the best point, from differences of slopes
+    near: dict[int, Evaluation]  # the best point and those next to it, with slopes
 
     def maxima(self) -> list[int]:
         """Return the indices of the local maxima that are not far below the best, in decreasing order of their values."""
@@ -114,9 +120,10 @@ def scanned_starts(objective: Objective, start: np.ndarray) -> list[Start]:
     if line.evidence < guessing_evidence(few) + STRUCTURE_GAIN and line.given not in tops:
         tops.append(line.given)  # the scan does not justify another start
     if len(tops) == 1:
-        return [Start(line.thetas[tops[0]], for_more_rows(line.metric, len(few.X), len(objective.X)))]
-    ends = _compared(few, wide, [line.thetas[i] for i in tops])
-    return [Start(theta, for_more_rows(metric, len(wide.X), len(objective.X))) for theta, metric in ends]
+        found, used = [_begun(few, line, tops[0], moves)], few
+    else:
+        found, used = _compared(few, wide, [line.thetas[i] for i in tops]), wide
+    return [one._replace(metric=for_more_rows(one.metric, len(used.X), len(objective.X))) for one in found]
 
 
 def best_objective(objectives: Sequence[Objective], margins: Sequence[float]) -> int:
@@ -218,22 +225,31 @@ def _scan(few: Objective, start: np.ndarray, moves: np.ndarray) -> _Line:
             evidence = max(evidence, found.fit.log_evidence)
             best = int(np.argmax(values))
             near = {j: one for j, one in (*near.items(), (i, found)) if abs(j - best) <= 1}
-    return _Line(thetas, values, evidence, given, _metric(few, moves, near))
+    return _Line(thetas, values, evidence, given, _with_slopes(few, near))
 
 
-def _metric(few: Objective, moves: np.ndarray, near: Mapping[int, Evaluation]) -> np.ndarray | None:
-    """Return the inverse curvature from the slopes at both ends of a part of the line; None if it is unknown.
-
-    `near` are the evaluations of that part by their indices.
-    """
+def _with_slopes(few: Objective, near: Mapping[int, Evaluation]) -> dict[int, Evaluation]:
+    """Return the evaluations with their gradients; none if one fails."""
     try:
-        short, long = (few.with_gradient(near[i]) for i in (min(near), max(near)))
+        return {i: few.with_gradient(found) for i, found in near.items()}
     except FAILURES:
-        return None
-    expected = np.full(len(long.theta), OTHER_CURVATURE)
+        return {}
+
+
+def _begun(few: Objective, line: _Line, i: int, moves: np.ndarray) -> Start:
+    """Return point i of the line as a start, with the inverse curvature and the first step that slopes near it give."""
+    theta = line.thetas[i]
+    if not line.near:
+        return Start(theta)
+    short, long = line.near[min(line.near)], line.near[max(line.near)]
+    expected, units = np.full(len(theta), OTHER_CURVATURE), few.units_at(theta)
     expected[np.flatnonzero(moves)] = LENGTHSCALE_CURVATURE
-    inverse = np.diag(few.units_at(long.theta) ** 2 / expected)
-    return updated_curvature(inverse, long.theta - short.theta, short.gradient - long.gradient)
+    metric = updated_curvature(np.diag(units**2 / expected), long.theta - short.theta, short.gradient - long.gradient)
+    if i not in line.near:
+        return Start(theta, metric)
+    step = metric @ free_gradient(theta, line.near[i].gradient, few.bounds)
+    step /= max(1.0, np.max(np.abs(step) / units))  # at most one unit, as the first step of a run
+    return Start(theta, metric, np.clip(theta + step, *few.bounds.T) - theta)
 
 
 def _span(kernel: Kernel, X: np.ndarray) -> tuple[float, float]:
