@@ -70,7 +70,7 @@ def test_every_start_of_the_user_is_run_and_the_rest_is_numbered_after_them():
     problem = objective(X, y, RBF(2.0) + Linear(variance=50.0), engine=Laplace())
     starts = [problem.theta, problem.theta + 0.5]
     history = learn(problem, starts, 100).history
-    for number, start in enumerate([scanned_starts(problem, starts[0])[0].ahead, starts[1]]):
+    for number, start in enumerate([scanned_starts(problem, starts[0])[0].points[0], starts[1]]):
         first = next(step for step in history if step.run == number)
         assert first.theta == pytest.approx(start, abs=1e-12)
 

@@ -22,9 +22,9 @@ from .inducing_mnl import maximise_inducing
 from .learn_inducing import learn_inducing
 from .learned import Learned, learned_from
 from .objective import Objective
-from .optimise import maximise
+from .optimise import Start, maximise
 from .rivals import rivals_of, whole_searches
-from .scan import Start, scanned_starts
+from .scan import scanned_starts
 from .streams import Source
 
 POSTERIOR = "posterior"  # name of the phase after the search
@@ -114,8 +114,7 @@ def _learn_all_rows(objective, starts, max_iter, n_jobs):
             found = objective.fit(objective.theta)
         return Learned(found.fit, found.kernel, found.likelihood, objective.X, [], 1)
     fewer, rivals = objective.of_fewer_rows(), rivals_of(objective)
-    points, metrics = [start.ahead for start in starts], [start.metric for start in starts]
-    search = maximise(objective, points, max_iter, 0, fewer, rivals, n_jobs=n_jobs, metrics=metrics)
+    search = maximise(objective, starts, max_iter, 0, fewer, rivals, n_jobs=n_jobs)
     with phase(POSTERIOR):
         return learned_from(search, objective.finish(search.best), objective.X)
 

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from itertools import zip_longest
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,16 +23,28 @@ from .parallel import until_interrupted
 from .run import LEFT_GAIN_ON_FEWER, VALUE_TOL, NoStart, Run
 
 
+class Start(NamedTuple):
+    """A point at which a search starts."""
+
+    theta: np.ndarray
+    metric: np.ndarray | None = None  # inverse curvature (p, p) to expect there
+    step: np.ndarray | float = 0.0  # the first step uphill, by slopes on few rows
+
+    @property
+    def points(self) -> list[np.ndarray]:
+        """The point after the first step, which saves an evaluation, and the point itself, if that cannot be evaluated."""
+        return [self.theta + self.step, self.theta] if np.any(self.step) else [self.theta]
+
+
 def maximise(
     objective: Objective,
-    starts: Sequence[np.ndarray],
+    starts: Sequence[np.ndarray | Start],
     max_iter: int = 100,
     verbose: int = 0,
     fewer: Objective | None = None,
     rivals: Sequence[Any] = (),
     needed: float | None = None,
     n_jobs: int | None = 1,
-    metrics: Sequence[np.ndarray | None] = (),
 ) -> Search:
     """Maximise an objective by L-BFGS-B from each of several starts.
 
@@ -41,8 +52,8 @@ def maximise(
     ----------
     objective : Objective
         The objective.
-    starts : sequence of ndarray of shape (p,)
-        Starting points.
+    starts : sequence of ndarray of shape (p,) or Start
+        Starting points, with a first step and the inverse curvature to expect, if they are known.
     max_iter : int, default=100
         Maximum number of iterations per run.
     verbose : int, default=0
@@ -55,8 +66,6 @@ def maximise(
         Stop a run as soon as it is clear whether its maximum is above this value.
     n_jobs : int or None, default=1
         Number of processes for the runs from several starts; see `in_parallel`.
-    metrics : sequence of ndarray of shape (p, p), optional
-        The inverse curvatures to expect at the first starts; None for those where it is not known.
 
     Returns
     -------
@@ -68,8 +77,8 @@ def maximise(
         If the objective cannot be evaluated at any of the starts.
     """
     arguments = [
-        (objective, number, start, metric, max_iter, fewer, needed, search_name(number, len(starts)))
-        for number, (start, metric) in enumerate(zip_longest(starts, metrics))
+        (objective, number, start, max_iter, fewer, needed, search_name(number, len(starts)))
+        for number, start in enumerate(starts)
     ]
     with shown(verbose):
         one = len(starts) == 1
@@ -83,16 +92,19 @@ def maximise(
     return search
 
 
-def _search_from(objective, number, start, metric, max_iter, fewer, needed, name) -> tuple[Search, Exception | None]:
+def _search_from(objective, number, start, max_iter, fewer, needed, name) -> tuple[Search, Exception | None]:
     """Return the search from one start, and the error if the start cannot be evaluated."""
-    search = Search()
+    begin = start if isinstance(start, Start) else Start(np.asarray(start, float))
+    search, error = Search(), None
     with phase(name):
-        start, metric, _ = improved(objective, fewer, np.asarray(start, float), max_iter, metric=metric)
-        try:
-            Run(objective, number, search, metric, needed=needed).go(start, max_iter)
-        except NoStart as failure:
-            return search, failure.error
-    return search, None
+        for point in begin.points:
+            theta, metric, _ = improved(objective, fewer, point, max_iter, metric=begin.metric)
+            try:
+                Run(objective, number, search, metric, needed=needed).go(theta, max_iter)
+                return search, None
+            except NoStart as failure:
+                error = failure.error
+    return search, error
 
 
 def improved(

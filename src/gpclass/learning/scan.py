@@ -21,7 +21,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -34,7 +33,7 @@ from ..registry import registered
 from .curvature import for_more_rows, free_gradient, updated_curvature
 from .doubts import guessing_evidence
 from .objective import FAILURES, Evaluation, Objective
-from .optimise import improved
+from .optimise import Start, improved
 
 SCAN_TOL = 3e-2  # engine tolerance: the errors of values are far below the differences that matter here
 FACTOR_STEP = np.log(2)  # distance of the factors, in logs
@@ -51,19 +50,6 @@ POLISH_ITERATIONS = 8  # iterations of the short searches
 # and the curvature along the common factor, searches on 29 tables of 80 to 128 rows took 228 evaluations; with 4, 16 and 32
 # for lengthscales 257, 227 and 247, and without any expectation 356
 LENGTHSCALE_CURVATURE, OTHER_CURVATURE = 8.0, 2.0
-
-
-class Start(NamedTuple):
-    """A point at which a search starts."""
-
-    theta: np.ndarray
-    metric: np.ndarray | None = None  # inverse curvature (p, p) to expect there
-    step: np.ndarray | float = 0.0  # the first step uphill, by slopes on few rows
-
-    @property
-    def ahead(self) -> np.ndarray:
-        """The point after the first step, from which a search needs one evaluation less."""
-        return self.theta + self.step
 
 
 @dataclass(frozen=True)
