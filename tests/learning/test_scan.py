@@ -1,5 +1,7 @@
 """The scan over lengthscales: the search finds the global maximum."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -10,7 +12,9 @@ from gpclass.engines.observations import Observed
 from gpclass.inference import EP, NestedEP
 from gpclass.kernels import RBF, ClassCovariance, Correlated, Linear, Matern32, PerClass, Periodic, Polynomial, White
 from gpclass.learning import Objective, learn, log_prior, resolve_priors
-from gpclass.learning.scan import SCANNED_VALUES, on_few_rows, scanned, varying_lengthscales
+from gpclass.learning.optimise import Start, maximise
+from gpclass.learning.priors import Custom, Flat
+from gpclass.learning.scan import SCANNED_VALUES, on_few_rows, scanned, scanned_starts, varying_lengthscales
 from gpclass.likelihoods import MultinomialProbit, OneAgainstRest, Probit, Softmax
 from gpclass.sampling import HMC
 from gpclass.sparse import IVM, SVGP, ScalableEP, SparseVariationalMNL
@@ -201,3 +205,62 @@ def test_equal_rows_are_scanned_as_repeated_ones():
     assert isinstance(on_few_rows(shared, 100).engine, NestedEP)
     for one, other in zip(*(scanned(objective, objective.theta) for objective in (shared, repeated)), strict=True):
         assert_allclose(one, other, rtol=1e-12)
+
+
+# curvature --------------------------------------------------------------------------------------------------------------
+
+
+def several_columns(n, D, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, D))
+    return X, np.argmax(X[:, :3] + 0.5 * rng.normal(size=(n, 3)), axis=1)
+
+
+def test_the_metric_maps_differences_of_slopes_along_the_line_to_the_step(monkeypatch):
+    monkeypatch.setattr("gpclass.learning.scan.SCAN_TOL", 1e-6)
+    objective = problem(*several_columns(90, 5, 0), NestedEP(), RBF([4.0] * 5, 4.0))  # the best of its line
+    ((_, metric, _),) = scanned_starts(objective, objective.theta)
+    step = np.log(2) * varying_lengthscales(objective.kernel)
+    drop = objective.evaluate(objective.theta - step).gradient - objective.evaluate(objective.theta + step).gradient
+    assert_allclose(metric @ drop, 2 * step, atol=1e-4)  # slopes have the error of posteriors that converge to 1e-6
+    assert np.all(np.linalg.eigvalsh(metric) > 0)
+
+
+def test_the_start_is_a_first_step_uphill():
+    for seed in range(3):
+        objective = problem(*several_columns(90, 5, seed), NestedEP(), RBF([2.0] * 5, 4.0))
+        (start,) = scanned_starts(objective, objective.theta)
+        line = objective.theta + np.log(2) * np.outer(np.arange(-3, 4), varying_lengthscales(objective.kernel))
+        assert objective.evaluate(start.points[0]).value > max(objective.evaluate(point).value for point in line)
+        assert np.max(np.abs(start.step)) <= 1 + 1e-12
+
+
+def test_the_metric_saves_evaluations():
+    counts = []
+    for seed in range(4):
+        objective = problem(*several_columns(80, 8, seed), NestedEP(), Matern32([4.0] * 8, 4.0))
+        ((theta, metric, _),) = scanned_starts(objective, objective.theta)
+        plain, begun = maximise(objective, [theta]), maximise(objective, [Start(theta, metric)])
+        assert begun.best.value == pytest.approx(plain.best.value, abs=1e-3)  # what searches may leave
+        counts.append([len(plain.history), len(begun.history)])
+    plain, begun = np.sum(counts, axis=0)
+    assert begun < 0.9 * plain  # 0.65 on real tables, whose variances are larger at the end
+
+
+def test_a_first_step_that_cannot_be_evaluated_is_not_taken():
+    X, y = several_columns(60, 3, 0)
+    bounded = Custom(lambda theta: (np.where(theta < 1.0, 0.0, -np.inf), np.zeros_like(theta)))
+    objective = replace(problem(X, y, NestedEP(), RBF(2.0, 2.5)), priors=[Flat(), bounded])
+    (start,) = scanned_starts(objective, objective.theta)
+    assert (start.theta + start.step)[1] > 1.0
+    assert learn(objective, [objective.theta], 100).theta[1] < 1.0
+
+
+def test_without_slopes_there_is_no_metric():
+    class Flat(Objective):
+        def with_gradient(self, found):
+            raise FloatingPointError("no slopes")
+
+    made = problem(*wave(6), EP())
+    objective = Flat(made.X, made.y, made.kernel, made.likelihood, made.engine, made.priors)
+    assert scanned_starts(objective, objective.theta)[0].metric is None

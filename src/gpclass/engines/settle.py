@@ -57,14 +57,15 @@ def settle_mean(q: Posterior, rule: Rule, scale, tol: float, mean_tol: float) ->
     """
     target = rule(q)
     metric = q if target.precision is None else with_tau(q, -target.curvature)
-    missing, step, gap = _mean_step(q, target, metric, scale)
+    var, widths = scale(q), np.sqrt(np.maximum(scale(q), 0.0))  # they depend on τ only
+    missing, step, gap = _mean_step(q, target, metric, widths)
     for _ in range(SETTLE_STEPS):
-        move = (np.abs(target.tau - q.sites.tau) * scale(q)).max(initial=0.0)
+        move = (np.abs(target.tau - q.sites.tau) * var).max(initial=0.0)
         if not np.isfinite(gap) or gap < max(0.1 * tol, mean_tol * move):  # the loop raises an error if it is not finite
             break
         before = gap
         q, target = _line_search(q, rule, missing, step, tol)
-        missing, step, gap = _mean_step(q, target, metric, scale)
+        missing, step, gap = _mean_step(q, target, metric, widths)
         # slow steps need a better metric, which new τ give, unless τ has nearly converged
         if gap > 0.5 * before and (move > SMALL_TAU_MOVE * gap or (q.sites.tau < 0).any()):
             break
@@ -81,14 +82,17 @@ def _missing(q, target):
     return target.slope + q.sites.tau * target.point - q.sites.nu
 
 
-def _mean_step(q, target, metric, scale):
-    """Return the missing change of ν, the resulting Newton step in (α, mean), and the length of that step."""
+def _mean_step(q, target, metric, widths):
+    """Return the missing change of ν, the resulting Newton step in (α, mean), and the length of that step.
+
+    `widths` are the standard deviations of the sites.
+    """
     missing = _missing(q, target)
     step = metric.covariance_step(missing)
     # negative only by rounding; its size then bounds the error, so do not replace it by zero
     joint = np.sqrt(abs(_along(missing, step[1])))
     # if K is singular (equal rows), α can move without the mean: so each site's own move counts too
-    single = (np.abs(missing) * np.sqrt(np.maximum(scale(q), 0.0))).max(initial=0.0)
+    single = (np.abs(missing) * widths).max(initial=0.0)
     return missing, step, float(np.maximum(joint, single))  # keeps NaN
 
 

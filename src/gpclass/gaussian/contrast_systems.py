@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -34,12 +35,16 @@ def contrast_system(prior: ContrastPrior, tau: np.ndarray) -> CoupledContrasts |
 class ContrastSystem:
     """What both forms share. Both have `log_det`, `rounding`, `solve`, `response` and `gradient`."""
 
-    log_det: float  # log|I + (prior covariance of the contrasts) T|
+    log_det: Any  # log|I + (prior covariance of the contrasts) T|
 
     def __init__(self, prior: ContrastPrior, tau: np.ndarray):
         self.prior, self.tau = prior, prior.table(tau) / prior.copies  # of one copy
-        self.total = 1 + self.tau.sum(1)  # (n,) 1ᵀπ of one copy
         self.any_sites = bool(tau.any())
+
+    @cached_property
+    def total(self) -> np.ndarray:
+        """(n,) 1ᵀπ of one copy."""
+        return 1 + self.tau.sum(1)
 
     @cached_property
     def pi(self) -> np.ndarray:
@@ -164,7 +169,10 @@ class DenseContrasts(ContrastSystem):
         super().__init__(prior, tau)
         none = np.zeros_like(tau)
         self.averages = FullPosterior(prior.covariance, Sites(tau, none), moments=(none, none))
-        self.log_det = self.averages.log_det + float(np.sum((np.ravel(prior.copies) - 1) * np.log(self.total)))
+
+    @property
+    def log_det(self) -> float:
+        return self.averages.log_det + float(np.sum((np.ravel(self.prior.copies) - 1) * np.log(self.total)))
 
     @property
     def rounding(self) -> float | None:

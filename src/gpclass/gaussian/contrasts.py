@@ -29,7 +29,7 @@ class ContrastPosterior:
     def __init__(self, prior: ContrastPrior, sites: Sites, system=None, moments=None):  # last two: see `shifted`
         self.prior, self.sites = prior, sites
         self._system = system or contrast_system(prior, sites.tau)
-        self.K, self.prior_var, self.log_det = prior.K, prior.var, self._system.log_det
+        self.K, self.prior_var = prior.K, prior.var
         self.alpha: np.ndarray
         self.mean: np.ndarray
         self.alpha, self.mean = moments or self.covariance_step(sites.nu)
@@ -99,6 +99,11 @@ class ContrastPosterior:
         """Return the mean and variance of each contrast of one copy without its site, or without that of one part."""
         var = self._system.cavity_var
         return self.mean - var * self.slope, var
+
+    @property
+    def log_det(self) -> float:
+        """log|I + (prior covariance of the contrasts) T|."""
+        return self._system.log_det
 
     @property
     def log_partition(self) -> float:

@@ -22,6 +22,14 @@ def updated_curvature(
     return turn @ before @ turn.T + np.outer(step, step) / along
 
 
+def for_more_rows(inverse: np.ndarray | None, few: int, many: int) -> np.ndarray | None:
+    """Return the inverse curvature to expect on `many` rows, from that on `few` of them.
+
+    Curvature grows with the number of rows, but less than in proportion: later rows add less information.
+    """
+    return None if inverse is None else inverse * np.sqrt(few / many)
+
+
 def free_gradient(theta: np.ndarray, gradient: np.ndarray, bounds: np.ndarray) -> np.ndarray:
     """Return the gradient, with zeros where it points out of the bounds (p, 2)."""
     low, high = bounds.T

@@ -22,9 +22,9 @@ from .inducing_mnl import maximise_inducing
 from .learn_inducing import learn_inducing
 from .learned import Learned, learned_from
 from .objective import Objective
-from .optimise import maximise
+from .optimise import Start, maximise
 from .rivals import rivals_of, whole_searches
-from .scan import scanned
+from .scan import scanned_starts
 from .streams import Source
 
 POSTERIOR = "posterior"  # name of the phase after the search
@@ -70,11 +70,13 @@ def learn(
             "none: use inference='ep' (two classes), 'nested-ep' (several), or 'ivm' for many rows"
         )
     try:
+        found = [Start(theta) for theta in starts]
         if scan and starts:
             with phase("scan over lengthscales"):
-                first, *further = scanned(objective, starts[0])
+                first, *further = scanned_starts(objective, starts[0])
             # with minibatches, runs from further starts would multiply the time
-            starts = [first, *([] if engine.minibatches else further), *starts[1:]]
+            found = [first, *([] if engine.minibatches else further), *found[1:]]
+            starts = [one.theta for one in found]
         match engine.design:
             case "inducing inputs":
                 learned = learn_inducing(objective, starts, max_iter, stream, seed)
@@ -83,7 +85,7 @@ def learn(
             case "active rows":
                 learned = _learn_active_rows(objective, starts, stream, seed)
             case _:
-                learned = _learn_all_rows(objective, starts, max_iter, n_jobs)
+                learned = _learn_all_rows(objective, found, max_iter, n_jobs)
     except NotPositiveDefinite as error:
         raise _with_eigenvalue(error, objective) from error
     n_rows = len(objective.X) if stream is None else stream[0].n_rows

@@ -11,20 +11,34 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..progress import interrupted, phase, shown, stops_here
+from .curvature import for_more_rows
 from .history import Search, best_of, evaluations_of, search_name
 from .objective import FAILURES, Objective
 from .parallel import until_interrupted
 from .run import LEFT_GAIN_ON_FEWER, VALUE_TOL, NoStart, Run
 
 
+class Start(NamedTuple):
+    """A point at which a search starts."""
+
+    theta: np.ndarray
+    metric: np.ndarray | None = None  # inverse curvature (p, p) to expect there
+    step: np.ndarray | float = 0.0  # the first step uphill, by slopes on few rows
+
+    @property
+    def points(self) -> list[np.ndarray]:
+        """The point after the first step, which saves an evaluation, and the point itself, if that cannot be evaluated."""
+        return [self.theta + self.step, self.theta] if np.any(self.step) else [self.theta]
+
+
 def maximise(
     objective: Objective,
-    starts: Sequence[np.ndarray],
+    starts: Sequence[np.ndarray | Start],
     max_iter: int = 100,
     verbose: int = 0,
     fewer: Objective | None = None,
@@ -38,8 +52,8 @@ def maximise(
     ----------
     objective : Objective
         The objective.
-    starts : sequence of ndarray of shape (p,)
-        Starting points.
+    starts : sequence of ndarray of shape (p,) or Start
+        Starting points, with a first step and the inverse curvature to expect, if they are known.
     max_iter : int, default=100
         Maximum number of iterations per run.
     verbose : int, default=0
@@ -80,39 +94,45 @@ def maximise(
 
 def _search_from(objective, number, start, max_iter, fewer, needed, name) -> tuple[Search, Exception | None]:
     """Return the search from one start, and the error if the start cannot be evaluated."""
-    search = Search()
+    begin = start if isinstance(start, Start) else Start(np.asarray(start, float))
+    search, error = Search(), None
     with phase(name):
-        start, metric, _ = improved(objective, fewer, np.asarray(start, float), max_iter)
-        try:
-            Run(objective, number, search, metric, needed=needed).go(start, max_iter)
-        except NoStart as failure:
-            return search, failure.error
-    return search, None
+        for point in begin.points:
+            theta, metric, _ = improved(objective, fewer, point, max_iter, metric=begin.metric)
+            try:
+                Run(objective, number, search, metric, needed=needed).go(theta, max_iter)
+                return search, None
+            except NoStart as failure:
+                error = failure.error
+    return search, error
 
 
 def improved(
-    objective: Objective, fewer: Objective | None, start: np.ndarray, max_iter: int, value_tol: float = VALUE_TOL
+    objective: Objective,
+    fewer: Objective | None,
+    start: np.ndarray,
+    max_iter: int,
+    value_tol: float = VALUE_TOL,
+    metric: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray | None, float]:
     """Return the end of a search on fewer rows, the inverse curvature to expect there, and the value on fewer rows.
 
-    Return `start`, None and NaN if `fewer` is None or the search fails.
+    `metric` is the inverse curvature to expect at `start`, on all rows. Return `start`, `metric` and NaN if `fewer` is None
+    or the search fails.
     """
     if fewer is None:
-        return start, None, np.nan
+        return start, metric, np.nan
     search = Search()
-    better, metric, _ = improved(fewer, fewer.of_fewer_rows(), start, max_iter, value_tol)
-    run = Run(fewer, 0, search, metric, value_tol, confirm=False, left=max(LEFT_GAIN_ON_FEWER, value_tol))
+    on_fewer = for_more_rows(metric, len(objective.X), len(fewer.X))
+    better, on_fewer, _ = improved(fewer, fewer.of_fewer_rows(), start, max_iter, value_tol, on_fewer)
+    run = Run(fewer, 0, search, on_fewer, value_tol, confirm=False, left=max(LEFT_GAIN_ON_FEWER, value_tol))
     try:
         with phase(f"first on {len(fewer.X)} of {len(objective.X)} rows"):
             run.go(better, max_iter)
     except NoStart:
-        return start, None, np.nan
+        return start, metric, np.nan
     assert search.best is not None, "a run begins with an evaluation"
-    if run.inverse_curvature is None:
-        return search.best.theta, None, search.best.value
-    # curvature grows with the number of rows, but less than in proportion: later rows add less information
-    metric = run.inverse_curvature * np.sqrt(len(fewer.X) / len(objective.X))
-    return search.best.theta, metric, search.best.value
+    return search.best.theta, for_more_rows(run.inverse_curvature, len(fewer.X), len(objective.X)), search.best.value
 
 
 def _challenged(objective: Objective, search: Search, max_iter: int, rivals: Sequence[Any], number: int) -> None:

@@ -27,7 +27,7 @@ from .warm import WarmStart
 VALUE_TOL = 1e-5  # stop when an iteration gains less than this, in nats
 SLOPE_TOL = 3e-3  # or when no parameter has a slope above this
 LEFT_GAIN = 2e-3  # or when the predicted gain of a Newton step, an upper estimate, is below this; that step ends the run
-LEFT_GAIN_ON_FEWER = 0.03  # the same for a search on fewer rows, which needs no last step
+LEFT_GAIN_ON_FEWER = 5e-3  # the same for a search on fewer rows; a larger one would cost more on all rows than it saves
 FALL_OF_GAIN = 0.5  # the last step must reduce the predicted gain to this fraction
 SURE_GAIN = 3e-4  # largest predicted gain of a further Newton step after the last step; above it, the run continues
 VALUE_NOISE = 200.0  # in roundings of the posterior: smaller changes of values in single precision are taken from slopes

@@ -27,6 +27,7 @@ from ..numerics import (
     log_ndtr_and_hazard,
     normal_below,
 )
+from ..numerics.classes import other_classes
 from .label_noise import NoisyMulticlass
 from .multiclass import Multiclass, class_order, largest_probabilities, own_first, restore_order
 from .probit import Probit
@@ -117,8 +118,8 @@ class NoiseFreeMultinomialProbit(Multiclass):
 
     def contrast_offset(self, y) -> np.ndarray:
         """Return the bias of class y minus that of each other class, in order, (n, C - 1)."""
-        bias = own_first(y, np.tile(self.offset, (len(y), 1)))
-        return bias[:, :1] - bias[:, 1:]
+        bias = self.offset
+        return bias[y][:, None] - bias[other_classes(y, self.n_classes)]
 
     def orthant(self, y, K) -> tuple[np.ndarray, np.ndarray]:
         """Return the covariance (n (C - 1), n (C - 1)) of g and lower limits with p(y) = P(g > lower) under f ~ N(0, K)."""

@@ -55,7 +55,7 @@ class NestedEP(Engine):
         labels = np.asarray(data.given)
         prior = ContrastPosterior.without_sites(K, labels, likelihood.n_classes, data.weight, 1 / self.power)
         right = np.ones(len(prior.mean))
-        factor = Shifted(contrast_factor(data, likelihood, part=self.power), likelihood.contrast_offset(labels).ravel())
+        factor = shifted(contrast_factor(data, likelihood, part=self.power), likelihood.contrast_offset(labels).ravel())
         rule = moment_rule(right, factor)
         ahead = 0 if likelihood.n_classes <= FEW_CLASSES else LOOK_AHEAD_AFTER
         q, status = iterate(self, prior, rule, start_sites(start, len(right)), ahead=ahead)
@@ -87,6 +87,11 @@ def contrast_factor(data: Data, likelihood: Any, by_datum: bool = False, part: f
         return factor
     powers = part * (np.ones(len(data.y)) if powers is None else likelihood.contrast_power(powers))
     return PowerFactor(factor, powers if by_datum else np.repeat(powers, likelihood.n_classes - 1))
+
+
+def shifted(likelihood: Any, offset: np.ndarray) -> Any:
+    """Return a likelihood with an offset added to each latent value."""
+    return Shifted(likelihood, offset) if offset.any() else likelihood
 
 
 @dataclass(frozen=True)
