@@ -217,7 +217,7 @@ def n_latents_of(given: Any, n_classes: int) -> int:
     if isinstance(given, str):
         known = registered("likelihood").get(given)  # none is called "auto"
         given = None if known is None else known.for_targets(known.targets, n_classes)
-    return (1 if n_classes == 2 else n_classes) if given is None else given.n_latents
+    return given.n_latents if isinstance(given, Likelihood) else 1 if n_classes == 2 else n_classes
 
 
 def likelihoods_of(n_classes: int, targets: str = "class labels") -> dict[str, Likelihood]:
