@@ -16,7 +16,7 @@ from gpclass.fitting import arrays, problem, search
 from gpclass.inference import EP, NestedEP, QuadratureEP, VariationalMNL
 from gpclass.kernels import RBF
 from gpclass.learning import Learned, Objective, begin, learn_inducing, objective
-from gpclass.learning.calibration import LeftOut
+from gpclass.learning.calibration import Calibration, LeftOut
 from gpclass.learning.trainer import Trainer
 from gpclass.likelihoods import MultinomialProbit, NullCategory, RobustMax, Softmax
 from gpclass.numerics import factor_dtype, threads
@@ -43,7 +43,7 @@ def data():
 
 def prefer(monkeypatch, design):
     """Let posteriors with this design have the better leave-one-out probabilities."""
-    monkeypatch.setattr(search, "_left_out_score", lambda learned: learned.posterior.engine.design == design)
+    monkeypatch.setattr(search, "_left_out_score", lambda learned, **_: learned.posterior.engine.design == design)
 
 
 def fitted(X, y, **settings):
@@ -186,21 +186,27 @@ def test_inducing_points_are_kept_if_they_are_better(data, monkeypatch):
 def test_the_better_leave_one_out_probabilities_decide(data, monkeypatch):
     seen = []
     score = search._left_out_score
-    monkeypatch.setattr(search, "_left_out_score", lambda learned: seen.append((score(learned), learned)) or seen[-1][0])
+
+    def recorded(learned, calibrated):
+        seen.append((score(learned, calibrated), learned))
+        return seen[-1][0]
+
+    monkeypatch.setattr(search, "_left_out_score", recorded)
     model = fitted(*data)
     assert len(seen) == 2
     best = max(seen, key=lambda pair: pair[0])
     assert model.posterior_ is best[1].posterior
     if type(model.inference_) is EP:
         chosen = np.searchsorted(model.classes_, data[1][:ROWS])
-        expected = np.mean(model.posterior_.loo_log_class_probabilities()[np.arange(ROWS), chosen])
+        log_p = model.calibration_.log_probabilities(model.posterior_.loo_log_class_probabilities())
+        expected = np.mean(log_p[np.arange(ROWS), chosen])
         assert_allclose(best[0], expected, rtol=1e-12)
 
 
 def test_there_is_no_posterior_on_all_rows_if_more_points_were_not_better(data, monkeypatch):
     learn = search.learn
     monkeypatch.setattr(search, "learn", lambda *given, **more: replace(learn(*given, **more), enough_points=True))
-    monkeypatch.setattr(search, "_left_out_score", lambda learned: pytest.fail("nothing is to be compared"))
+    monkeypatch.setattr(search, "_left_out_score", lambda *_, **__: pytest.fail("nothing is to be compared"))
     assert type(fitted(*data).inference_) is ScalableEP
 
 
@@ -307,6 +313,23 @@ def test_too_little_memory_for_all_rows(data, monkeypatch):
     X = data[0][:60]
     assert type(GPClassifier("rbf", random_state=0).fit(X, three_classes(X)).inference_) is ScalableEP
     assert asked == [(ROWS, 1), (60, 3)]
+
+
+def test_scores_are_those_of_rows_that_training_has_not_seen(data):
+    """As the result will predict them: calibrated, if it will be."""
+    rng = np.random.default_rng(1)
+    rows = LeftOut(np.log(rng.dirichlet([1.0, 1.0], 40)), rng.integers(0, 2, 40), rng.uniform(0.5, 2.0, 40))
+    unseen = np.array([3, 5, 30])
+
+    def score(unseen, calibrated):
+        learned = Learned(None, RBF(), None, data[0], [], 1, rows_left_out=lambda: rows, unseen=unseen)
+        return search._left_out_score(learned, calibrated)
+
+    own = rows.log_p[np.arange(40), rows.codes]
+    assert_allclose(score(None, False), np.average(own, weights=rows.weight))
+    assert_allclose(score(unseen, False), np.average(own[unseen], weights=rows.weight[unseen]))
+    after = Calibration.fitted(rows).log_probabilities(rows.log_p)[np.arange(40), rows.codes]
+    assert_allclose(score(unseen, True), np.average(after[unseen], weights=rows.weight[unseen]))
 
 
 def test_scores_that_are_not_finite_lose(data):

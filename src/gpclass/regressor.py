@@ -29,6 +29,7 @@ from .learning import (
 from .learning.rows import checked_weights, observations
 from .learning.scan import best_objective
 from .likelihoods import Gaussian, LaplaceNoise
+from .numerics.fingerprint import RowPrints
 from .numerics.threads import threads_for
 from .progress import shown
 from .regressor_answers import RegressorAnswers
@@ -277,11 +278,11 @@ class GPRegressor(RegressorAnswers, RegressorMixin, GPEstimator):
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         starts = start_kernels(starting_point(self, 1.0), X, rng, variance=1.0, choices=self.optimizer is not None)
         likelihood = self._likelihood()
-        objectives = []
+        objectives, prints = [], RowPrints(X)
         for start in starts:
             names = [*start.kernel.names, *likelihood.names]
             priors = resolve_priors(self.priors, names, spread=column_spread(X, start.kernel.seen))
-            objectives.append(Objective(X, y, start.kernel, likelihood, engine, priors))
+            objectives.append(Objective(X, y, start.kernel, likelihood, engine, priors, prints=prints))
         best = best_objective(objectives, [start.margin for start in starts])
         objective = objectives[best]
         if self.optimizer is None:

@@ -176,6 +176,7 @@ def test_held_out_rows_decide_and_the_posterior_has_all_rows(many_rows, monkeypa
     model = GPClassifier("matern32", inference=ENGINE, random_state=0).fit(X, y)
     assert len(model.inputs_) == count
     assert results[0].enough_points == (count == 12)
+    assert results[0].unseen.shape == (24,)
     # leave-one-out probabilities of few learned points are too good, so the rows that decided check the calibration
     left_out, calibration = results[0].left_out(), model.calibration_
     assert (calibration.held_out, calibration.n_rows) == ((True, 24) if count == 12 else (False, N))
@@ -193,12 +194,16 @@ def test_held_out_rows_decide_and_the_posterior_has_all_rows(many_rows, monkeypa
 
 def test_the_score_is_that_of_a_posterior_that_has_not_seen_the_held_out_rows(many_rows, monkeypatch):
     X, y = many_rows
+    results = []
+    refine = learn_inducing.refined
+    monkeypatch.setattr(learn_inducing, "refined", lambda *given: results.append(refine(*given)) or results[-1])
     seen = seen_by_judge(monkeypatch)
     model = GPClassifier("matern32", inference=ENGINE, random_state=0).fit(X, y)
     run, kernel, Z = seen["run"], model.kernel_, seen["Z"][0]
     held, codes = run.held
     rest = ~np.isin(X, held).all(1)
     assert (len(held), rest.sum()) == (24, N - 24)
+    assert_array_equal(results[0].unseen, np.flatnonzero(~rest))
     assert_array_equal(codes, [y[np.all(row == X, axis=1)][0] for row in held])
     fit = replace(ENGINE, tol=1e-9).fit(kernel(Z), kernel(X[rest], Z), kernel.diag(X[rest]), y[rest], model.likelihood_)
     log_p = fit.log_class_probabilities(kernel(Z, held), kernel.diag(held))

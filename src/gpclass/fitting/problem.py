@@ -176,7 +176,7 @@ def objective_of(model: Any, data: TrainingRows, engine: Any, kernel: Kernel, rn
         raise correlated_classes(type(engine).__name__)
     names = [*kernel.names, *likelihood.names]
     priors = resolve_priors(model.priors, names, spread=column_spread(data.X, kernel.seen))
-    return Objective(data.X, y, kernel, likelihood, engine, priors)
+    return Objective(data.X, y, kernel, likelihood, engine, priors, prints=data.prints)
 
 
 def best_start(

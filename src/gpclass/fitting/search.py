@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -57,7 +58,8 @@ def search(
         starts += [random_start(objective, distance, spread, rng) for _ in range(model.n_restarts)]
     learner = learner_of(model, objective)
     if learner is not engine:
-        return _at_mode(objective, learner, starts, model.max_iter, seed, scan, model.n_jobs)
+        score = partial(_left_out_score, calibrated=model.calibrate is not None)
+        return _at_mode(objective, learner, starts, model.max_iter, seed, scan, model.n_jobs, score)
     return learn(objective, starts, model.max_iter, stream, seed, scan, model.n_jobs)
 
 
@@ -72,11 +74,18 @@ def _sampled(objective: Objective, scan: bool) -> Learned:
 
 
 def _at_mode(
-    objective: Objective, learner: Engine, starts: list[np.ndarray], max_iter: int, seed: int, scan: bool, n_jobs: Any
+    objective: Objective,
+    learner: Engine,
+    starts: list[np.ndarray],
+    max_iter: int,
+    seed: int,
+    scan: bool,
+    n_jobs: Any,
+    score: Callable[[Learned], float],
 ) -> Learned:
     """Return the posterior of the objective's engine at the hyperparameters that another engine learns.
 
-    If both engines have leave-one-out probabilities, it is the posterior whose probabilities are better: hyperparameters
+    If both engines have leave-one-out probabilities, it is the posterior whose `score` is better: hyperparameters
     that are best for inducing points need not be the best for all rows. If they were not even better for more inducing
     points, the posterior on all rows is not computed. If it fails, there is the one on inducing points.
     """
@@ -91,7 +100,7 @@ def _at_mode(
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
             on_all = _on_all_rows(objective, learned)
-            best = max(on_all, learned, key=_left_out_score)
+            best = max(on_all, learned, key=score)
     except (*FAILURES, MemoryError) as error:
         warnings.warn(
             f"{type(objective.engine).__name__} failed on all rows, so the posterior is that on inducing points: {error}",
@@ -125,14 +134,22 @@ def _on_all_rows(objective: Objective, learned: Learned) -> Learned:
     )
 
 
-def _left_out_score(learned: Learned) -> float:
-    """Return the mean log probability of the labels of all rows, each predicted without its row.
+def _left_out_score(learned: Learned, calibrated: bool = False) -> float:
+    """Return the mean log probability of the labels of rows, each predicted without its row.
+
+    The rows are those on whose labels neither hyperparameters nor inducing inputs depend: for others, leave-one-out
+    probabilities of learned points are too good. Without such rows they are all. If the result will be `calibrated`, so are
+    the probabilities.
 
     Minus infinity if there are none, if they are not finite, or if there are only those of rows that were held out: that is
     a result which has not seen all rows.
     """
     rows = learned.left_out()
-    return -np.inf if rows is None or rows.held_out or not np.isfinite(rows.score) else rows.score
+    if rows is None or rows.held_out or not np.isfinite(rows.score):
+        return -np.inf
+    if calibrated:
+        rows = rows._replace(log_p=Calibration.fitted(rows).log_probabilities(rows.log_p))
+    return rows.score if learned.unseen is None else rows.some(learned.unseen).score
 
 
 # the result ---------------------------------------------------------------------------------------------------------------

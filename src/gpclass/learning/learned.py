@@ -50,6 +50,8 @@ class Learned:
         The engine of the posterior, if it is not that of the objective.
     enough_points : bool
         Whether a posterior on more inducing points was tried, and was not better.
+    unseen : ndarray or None
+        Numbers of the training rows on whose labels neither hyperparameters nor inducing inputs depend, if there are any.
     """
 
     posterior: Any
@@ -66,6 +68,7 @@ class Learned:
     doubts: tuple[str, ...] = ()
     engine: Any = None
     enough_points: bool = False
+    unseen: np.ndarray | None = None
 
     @property
     def theta(self) -> np.ndarray:

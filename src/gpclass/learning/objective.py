@@ -18,7 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 from ..engines.observations import main_targets, targets_at
 from ..kernels import Kernel, Part
 from ..numerics import single_precision
-from ..numerics.fingerprint import single_precision_fingerprints
+from ..numerics.fingerprint import RowPrints
 from ..numerics.threads import threads_for
 from .priors import Flat, log_prior
 
@@ -155,6 +155,8 @@ class Objective:
         The inputs that represent the posterior.
     first : Fit, optional
         An earlier fit, the warm start of an evaluation that is given no other.
+    prints : RowPrints, optional
+        Fingerprints of X, which several objectives may share.
     """
 
     X: np.ndarray
@@ -165,6 +167,7 @@ class Objective:
     priors: list
     design: Design = AllRows()
     first: Any = None
+    prints: RowPrints | None = field(default=None, repr=False)
 
     def __post_init__(self):
         if not self.priors:
@@ -249,7 +252,8 @@ class Objective:
         n = len(self.X)
         if n <= count:
             return self
-        by_label = np.lexsort((single_precision_fingerprints(self.X), main_targets(self.y)))
+        prints = self.prints if self.prints is not None and self.prints.X is self.X else RowPrints(self.X)
+        by_label = np.lexsort((prints.values, main_targets(self.y)))
         rows = np.sort(by_label[np.linspace(0, n - 1, count).astype(int)])
         return replace(self, X=self.X[rows], y=targets_at(self.y, rows))
 

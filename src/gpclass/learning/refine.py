@@ -87,16 +87,15 @@ def refined(objective: Objective, learned: Learned, run: Trainer, source: Source
         if not stops_here("the training on minibatches"):
             raise
         return learned
-    enough = verdict is not None and verdict.enough
+    learned = replace(learned, enough_points=verdict is not None and verdict.enough, unseen=refinement.unseen)
     if settled is None:
-        return replace(learned, enough_points=enough)
+        return learned
     return replace(
         learned,
         posterior=replace(settled.fit.without_rows(), engine=objective.engine),
         inputs=shared_inputs(settled.Z),
         trainer=run_for_later_rows(there, settled.source, settled.fit, settled.Z, seed),
         rows_left_out=refinement.left_out(settled, verdict),
-        enough_points=enough,
     )
 
 
@@ -152,6 +151,11 @@ class Refinement:
     def rest(self) -> np.ndarray:
         """Numbers of the other rows, in the order of the run."""
         return np.setdiff1d(np.arange(self.source.n_rows), self.held)
+
+    @property
+    def unseen(self) -> np.ndarray | None:
+        """Numbers of the rows on whose labels neither training nor the further points depend; None if there are none."""
+        return self.held if len(self.held) else None
 
     @cached_property
     def few(self) -> np.ndarray:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from ..engines.observations import Observed, places_of
+from ..numerics.fingerprint import RowPrints
 
 FEW_OBSERVATIONS = 0.1  # mean weight of the rows below which weights are probably meant to be relative
 MOST_MERGED = 200_000  # rows up to which equal ones are merged; engines for more rows have a cost that is linear in them
@@ -96,6 +98,11 @@ class TrainingRows:
         """Return the argument y of an engine, given the target of each class."""
         y = class_targets[self.codes]
         return y if self.weight is None else Observed(y, self.weight, self.place)
+
+    @cached_property
+    def prints(self) -> RowPrints:
+        """Fingerprints of X, for all objectives that are made of these rows."""
+        return RowPrints(self.X)
 
     def separate(self) -> TrainingRows:
         """Return the same observations with a row of X for each."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,7 @@ from .blocks import blocks
 
 DIGEST_NUMBERS = 16  # memory of the Python object that holds the hash of a row, in numbers
 SINGLE_BITS = 24  # binary digits of single precision
+SINGLE_RANGE = (2.0**-126, 2.0**127)  # of absolute values that float32 rounds to 24 digits
 
 
 def fingerprint(*parts: Any) -> str:
@@ -74,7 +77,25 @@ def _bytes(part: Any) -> Iterable[bytes]:
         yield json.dumps([str(entry) for entry in part.ravel()]).encode()
 
 
+@dataclass(frozen=True, eq=False)
+class RowPrints:
+    """Fingerprints of rows in single precision, computed when they are first asked for."""
+
+    X: Any  # (n, D)
+
+    @cached_property
+    def values(self) -> np.ndarray:
+        """(n,) fingerprints."""
+        return single_precision_fingerprints(self.X)
+
+
 def _rounded(X: np.ndarray, bits: int) -> np.ndarray:
+    if bits == SINGLE_BITS:
+        if X.dtype == np.float32:
+            return X
+        size = np.abs(np.asarray(X, float))
+        if np.all((size == 0) | ((size >= SINGLE_RANGE[0]) & (size <= SINGLE_RANGE[1]))):
+            return X.astype(np.float32)
     mantissa, exponent = np.frexp(np.asarray(X, float))
     return np.ldexp(np.round(np.ldexp(mantissa, bits)), exponent - bits)
 
