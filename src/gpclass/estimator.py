@@ -95,7 +95,8 @@ class GPClassifier(Answers, Decisions, ClassifierMixin, GPEstimator):
         leave-one-out probabilities of the training rows, with priors that shrink them towards no change. Nothing is
         refitted. Engines trained on minibatches use held-out rows (`validation`), or training rows without their own
         sites. The scores of the latter are too good if inducing inputs are learned, because these follow the labels. If rows
-        were held out to try more inducing points, and these were not kept, such a calibration must predict them better.
+        were held out to try more inducing points, and these were not kept, such a calibration must predict them better;
+        otherwise it is that of these rows, if it clearly helps them.
         "held-out" holds out up to 2000 rows, at most a tenth, of training on minibatches of at least 2000 rows; for all
         other fits it is "loo".
         None gives the probabilities of the engine's posterior. Latent values and the evidence are never calibrated.

@@ -256,3 +256,24 @@ def test_held_out_rows_decide_whether_a_calibration_is_used():
     assert refused.is_identity
     assert refused.n_rows == 2000
     assert refused.nlpd_before == refused.nlpd_after == -fair.score
+
+
+@pytest.mark.parametrize("n", [60, 600])
+def test_held_out_rows_calibrate_themselves_if_that_clearly_helps(n):
+    """If leave-one-out probabilities ask for more extreme ones, but labels of held-out rows do not depend on the inputs."""
+    rng = np.random.default_rng(1)
+    log_p = log_softmax(2 * rng.normal(size=(2000, 3)), axis=1)
+    seen = LeftOut(log_p, np.array([rng.choice(3, p=np.exp(log_softmax(2 * p))) for p in log_p]))
+    new, weight = log_softmax(2 * rng.normal(size=(2 * n, 3)), axis=1), rng.uniform(0.5, 2.0, n)
+    noise = LeftOut(new[:n], rng.integers(0, 3, n), weight, held_out=True)
+    made = Calibration.fitted(seen._replace(check=noise))
+    assert made.held_out
+    assert made.n_rows == n
+    assert made.temperature > 1.5
+    assert made.nlpd_after < made.nlpd_before - 0.5
+    later = made.log_probabilities(new[n:])  # each label is as probable as the others
+    assert -np.mean(later) < np.log(3) + 0.1
+    # scores are those of rows that the calibration has not seen, so they are close to those of other rows
+    assert abs(made.nlpd_after + np.mean(later)) < 4 / np.sqrt(n)
+    fair = LeftOut(new[:n], np.array([rng.choice(3, p=np.exp(p)) for p in new[:n]]), weight, held_out=True)
+    assert Calibration.fitted(seen._replace(check=fair)).is_identity  # noisy, and not needed

@@ -19,6 +19,8 @@ from scipy.special import expit, log_expit, log_softmax
 
 LOG_TEMPERATURE_SD = 0.5  # prior of the log temperature: normal around zero
 LOGIT_NOISE = -5.0, 1.5  # prior of the noise's logit: mean and standard deviation
+HELD_OUT_FOLDS = 5  # of held-out rows, to score a calibration that is fitted to them
+SURE_GAIN = 2.0  # standard errors by which such a calibration must be better than none
 CONFIDENCE_BINS = 10  # of the confidence, for the calibration error
 LEAST_LOG = -700.0  # smaller log probabilities, such as those of zero probabilities, count as this
 
@@ -94,18 +96,17 @@ class Calibration:
         """Return the most probable calibration, given rows that were predicted without themselves.
 
         If there are held-out rows to check it, it must predict them better than no calibration does, and the scores are
-        theirs.
+        theirs. If it does not, the calibration is that of the held-out rows, provided that it clearly helps them.
         """
-        log_p, codes, weight = np.maximum(left_out.log_p, LEAST_LOG), left_out.codes, left_out.weights
-        if not np.all(np.isfinite(log_p)):
+        rows = left_out._replace(log_p=np.maximum(left_out.log_p, LEAST_LOG))
+        if not np.all(np.isfinite(rows.log_p)):
             raise FloatingPointError("leave-one-out probabilities are not finite; calibrate=None does not need them")
-        found = scipy.optimize.minimize(_loss, [0.0, LOGIT_NOISE[0]], (log_p, codes, weight), "BFGS", jac=True)
-        made = Calibration(float(np.exp(-found.x[0])), float(expit(found.x[1])))
-        if left_out.check is None:
-            return made.scored(left_out._replace(log_p=log_p), made.log_probabilities(log_p))
-        check = left_out.check._replace(log_p=np.maximum(left_out.check.log_p, LEAST_LOG))
+        made = _most_probable(rows)
+        if rows.check is None:
+            return made.scored(rows, made.log_probabilities(rows.log_p))
+        check = rows.check._replace(log_p=np.maximum(rows.check.log_p, LEAST_LOG))
         after = check._replace(log_p=made.log_probabilities(check.log_p))
-        return made.scored(check, after.log_p) if after.score > check.score else UNCALIBRATED.scored(check, check.log_p)
+        return made.scored(check, after.log_p) if after.score > check.score else _of_held_out(check)
 
     def scored(self, before: LeftOut, after: np.ndarray) -> Calibration:
         """Return the calibration with the scores of rows before and after it; `after` are log class probabilities (n, C)."""
@@ -168,6 +169,31 @@ class Calibration:
 
 
 UNCALIBRATED = Calibration()
+
+
+def _most_probable(rows: LeftOut) -> Calibration:
+    """Return the most probable calibration, without scores."""
+    arguments = rows.log_p, rows.codes, rows.weights
+    found = scipy.optimize.minimize(_loss, [0.0, LOGIT_NOISE[0]], arguments, "BFGS", jac=True)
+    return Calibration(float(np.exp(-found.x[0])), float(expit(found.x[1])))
+
+
+def _of_held_out(rows: LeftOut) -> Calibration:
+    """Return the calibration fitted to held-out rows, scored by folds of them; none if that is not clearly better.
+
+    Leave-one-out probabilities of learned inducing inputs can be so much too good that held-out rows refuse the calibration
+    by them. Few held-out rows make a noisy calibration, which can also do harm.
+    """
+    own, fold = np.arange(len(rows.codes)), np.arange(len(rows.codes)) % HELD_OUT_FOLDS
+    after = np.empty_like(rows.log_p)
+    for k in range(HELD_OUT_FOLDS):
+        after[fold == k] = _most_probable(rows.some(np.flatnonzero(fold != k))).log_probabilities(rows.log_p[fold == k])
+    gain = (after - rows.log_p)[own, rows.codes]
+    mean, share = rows.mean(gain), rows.weights / np.sum(rows.weights)
+    error = np.sqrt(np.sum(share**2 * (gain - mean) ** 2))
+    if mean <= SURE_GAIN * error:
+        return UNCALIBRATED.scored(rows, rows.log_p)
+    return _most_probable(rows).scored(rows, after)
 
 
 def confidence_gaps(P: np.ndarray, codes: np.ndarray, n_bins: int, weight: np.ndarray | None = None) -> np.ndarray:
