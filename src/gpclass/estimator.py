@@ -69,9 +69,9 @@ class GPClassifier(Answers, Decisions, ClassifierMixin, GPEstimator):
         scalable EP, and with softmax, above 4000 / (n_classes - 1) rows, SVGP. From 4000 to 8500 rows of two classes or of
         ordered ones, and from 2100 to 4400 rows of six classes, scalable EP learns the hyperparameters. If more inducing
         points are better than few, the posterior of EP or nested EP on all rows is computed too, and kept if its
-        leave-one-out probabilities are better; not with `kernel="auto"`, nor with `calibrate="held-out"`. With
-        `optimizer=None` there is nothing to compare, and up to these numbers of rows it is that posterior. With
-        one-against-rest it is scalable EP for any number of rows.
+        leave-one-out probabilities of the rows that training has not seen are better; not with `kernel="auto"`, nor with
+        `calibrate="held-out"`. With `optimizer=None` there is nothing to compare, and up to these numbers of rows it is that
+        posterior. With one-against-rest it is scalable EP for any number of rows.
 
         "laplace", "nested-ep" and all names after it support any number of classes; the others support two, or any number
         of ordered categories (except "vb" and "lr"). "ivm" and

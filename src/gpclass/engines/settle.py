@@ -57,7 +57,8 @@ def settle_mean(q: Posterior, rule: Rule, scale, tol: float, mean_tol: float) ->
     """
     target = rule(q)
     metric = q if target.precision is None else with_tau(q, -target.curvature)
-    var, widths = scale(q), np.sqrt(np.maximum(scale(q), 0.0))  # they depend on τ only
+    var = scale(q)  # depends on τ only
+    widths = np.sqrt(np.maximum(var, 0.0))
     missing, step, gap = _mean_step(q, target, metric, widths)
     for _ in range(SETTLE_STEPS):
         move = (np.abs(target.tau - q.sites.tau) * var).max(initial=0.0)

@@ -86,7 +86,7 @@ class LowRankPrior:
         """
         for c, out in enumerate(P):
             _add_weighted_gram(out, rows[c if len(rows) > 1 else 0], tau[:, c])
-        width = rows.shape[0] * self.M
+        width = rows.shape[0] * self.M  # of a copy: products with ν are in float64
         for part in blocks(len(tau), width, 8 * CACHE, least=GRAM_ROWS):
             pulls = zip(np.split(nu[part], len(rows), axis=1), rows[:, part], strict=True)
             h += np.concatenate([transposed_times(of, x) for of, x in pulls])

@@ -42,7 +42,11 @@ class CrossCovariances:
         self._rows = STRIP_ROWS * max(1, VALUES_PER_CALL // (STRIP_ROWS * max(1, Z.shape[-2])))
 
     def __call__(self, X: Array) -> Any:
-        """Return `covariances_with(kernel, Z, X)` for checked inputs X (m, D). A row has the same values in any batch."""
+        """Return `covariances_with(kernel, Z, X)` for checked inputs X (m, D).
+
+        A row has the same values in any batch, unless another row is so far that the block takes another formula
+        (`similarity.FAR_NORM`).
+        """
         if self._evaluate is None or not len(X):
             return covariances_with(self._kernel, self._Z, X)
         rows, out = self._rows, np.empty((len(X), len(self._Z)))

@@ -10,7 +10,7 @@ from itertools import product
 
 import numpy as np
 
-from ..numerics.blocks import even_blocks
+from ..numerics.blocks import blocks, even_blocks
 from .arrays import Array
 
 TILE_SIDE = 192  # rows and columns of a square tile of 0.3 MB; a power of two would make transposing slow
@@ -30,7 +30,7 @@ def tiles(n: int, m: int) -> Iterator[tuple[slice, slice]]:
         return iter([(slice(0, n), slice(0, m))])
     columns = max(1, min(m, max(TILE_SIDE, TILE_AREA // max(n, 1))))
     rows = TILE_AREA // columns
-    return product(_ranges(n, rows), _ranges(m, columns))
+    return product(blocks(n, 1, rows), blocks(m, 1, columns))
 
 
 def is_narrow(n: int, m: int) -> bool:
@@ -42,7 +42,7 @@ def lower_tiles(n: int) -> Iterator[tuple[slice, slice]]:
     """Return tiles that cover the lower triangle of an n × n matrix. Those on the diagonal are square."""
     if 0 < n <= TILE_SIDE:
         return iter([(slice(0, n), slice(0, n))])
-    ranges = _ranges(n, TILE_SIDE)
+    ranges = list(blocks(n, 1, TILE_SIDE))
     return ((I, J) for I, J in product(ranges, ranges) if J.start <= I.start)
 
 
@@ -93,7 +93,3 @@ def multiply(A: Array, B: Array, out: Array | None = None, few: bool = False) ->
 def summed_product(A: Array, B: Array) -> float:
     """Return Σ A_ij B_ij. (`np.vdot` would use several threads.)"""
     return np.einsum("ij,ij->", A, B)
-
-
-def _ranges(n: int, size: int) -> list[slice]:
-    return [slice(start, min(start + size, n)) for start in range(0, n, size)]

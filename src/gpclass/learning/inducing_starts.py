@@ -15,8 +15,6 @@ from ..numerics.columns import Units
 from .inducing import InducingInputs
 from .objective import Objective
 from .streams import Source, Summary
-from .streams.order import sampled_rows
-from .streams.summary import SAMPLE_ROWS
 
 CLUSTER_ITERATIONS = 30  # largest number of iterations of k-means; more do not improve the fits
 
@@ -37,8 +35,7 @@ def start_design(
     summary = source.look((seed, 0))
     if weight is not None:
         own = 1.0 if summary.row_weight is None else summary.row_weight
-        some = sampled_rows(source.n_rows, (seed, 0), SAMPLE_ROWS)
-        summary = replace(summary, row_weight=own * weight[some])
+        summary = replace(summary, row_weight=own * weight[summary.numbers])
     rng = np.random.default_rng(seed if draw is None else draw)
     n_latents = objective.likelihood.n_latents
     Z = start_inputs(summary, objective.engine, source.n_rows, n_latents, rng, objective.kernel)

@@ -290,7 +290,10 @@ def converged(objective: Objective, design: InducingInputs, sites: RowSites, jud
         single = in_single(low_rank, start)
         if judged and single is not None and single.converged:
             return single
-        return low_rank.fit(objective.theta, start if single is None else proper(single.row_sites)).fit
+        if single is not None:
+            start = proper(single.row_sites)
+            del single  # its features
+        return low_rank.fit(objective.theta, start).fit
 
 
 def in_single(objective: Objective, sites: RowSites | None) -> InducingFit | None:

@@ -194,3 +194,11 @@ def test_the_sample_of_the_rows_has_their_weights():
         assert_array_equal(summary.X, X)
         assert_array_equal(summary.row_weight, WEIGHT)
     assert Arrays(X, Y).look((0, 1)).row_weight is None
+
+
+def test_the_sample_of_the_rows_has_their_numbers():
+    for source in (crew_of("uneven and empty", WEIGHT), Arrays(X, Y, weight=WEIGHT)):
+        summary = source.look((0, 1), sample=len(X) // 3)
+        assert len(set(summary.numbers)) == len(X) // 3
+        assert_array_equal(summary.X, X[summary.numbers])
+        assert_array_equal(summary.row_weight, WEIGHT[summary.numbers])

@@ -89,12 +89,13 @@ class Found:
         return Found(self.labels + other.labels, *weights, [*self.sample, *other.sample], self.hashes + other.hashes)
 
     def summary(self) -> Summary:
-        found = self.labels.checked()
-        names = list(found)
-        X, y, _, row_weight = in_order(self.sample)
-        counts = np.array(list(found.values()))
+        by_label = self.labels.checked()
+        names = list(by_label)
+        X, y, numbers, row_weight = in_order(self.sample)
+        counts = np.array(list(by_label.values()))
         weights = None if self.weight is None else np.array([self.weights[name] for name in names])
-        return Summary(np.array(names), counts, X, y, 0.0, self.weight, weights, row_weight=row_weight)
+        found = np.array(names), counts, X, y, 0.0, self.weight, weights
+        return Summary(*found, row_weight=row_weight, numbers=numbers)
 
 
 def found_in(shard: Shard, n_rows: int, seed: tuple[int, ...], sample: int, hashed: bool) -> Found:

@@ -33,6 +33,7 @@ class Summary:
     X: np.ndarray  # (s, D) uniform sample of the rows, in the order of their numbers
     y: np.ndarray  # (s,) their labels
     row_weight: np.ndarray | None = field(kw_only=True, default=None)  # (s,) their weights; None means one each
+    numbers: np.ndarray = field(kw_only=True)  # (s,) their numbers among all rows
     unevenness: float = 0.0  # of the labels along the pass, see `unevenness`
     weight: float | None = None  # sum of the weights of all rows; None if there are no weights
     weights: np.ndarray | None = None  # (C,) sum of the weights of each label; None if there are no weights
@@ -77,12 +78,12 @@ def summarised(batches: Iterable[Batch], chosen: np.ndarray, hashes: RowHashes |
             weights.update(label_counts(batch.y, batch.weight))
         windows.append(label_counts(batch.y))
         kept.append(batch.some(np.isin(batch.rows, chosen, assume_unique=True)))
-    X, y, _, row_weight = (some := joined(kept)).some(np.argsort(some.rows))
+    X, y, numbers, row_weight = (some := joined(kept)).some(np.argsort(some.rows))
     names = sorted({label for window in windows for label in window})
     counts = np.array([[window.get(name, 0) for name in names] for window in windows])
     by_label = None if total is None else np.array([weights[name] for name in names])
     found = np.array(names), counts.sum(0), X, np.asarray(y), unevenness(counts), total, by_label
-    return Summary(*found, row_weight=row_weight, hashes=hashes)
+    return Summary(*found, row_weight=row_weight, numbers=numbers, hashes=hashes)
 
 
 def warn_if_uneven(source: Any, summary: Summary) -> None:
